@@ -1,0 +1,68 @@
+package admin
+
+// Status is what /status says. Fields of the other role are left out.
+type Status struct {
+	// Role is quorum or broker.
+	Role string `json:"role"`
+	// NodeID of the node.
+	NodeID int32 `json:"node_id"`
+	// PID of the process that answers.
+	PID int `json:"pid"`
+	// ClusterID, empty as long as the node belongs to none.
+	ClusterID string `json:"cluster_id"`
+	// Lineage of the image.
+	Lineage Lineage `json:"lineage"`
+	// MetadataOffset is the applied one: the offset of the last record in the image, 0 before the first.
+	MetadataOffset int64 `json:"metadata_offset"`
+	// ControllerEpoch of the image, 0 before the first claim.
+	ControllerEpoch int64 `json:"controller_epoch"`
+	// Digest of the image in hexadecimal; equal at equal (lineage, metadata offset) on every node (I1).
+	Digest string `json:"digest"`
+	// Ready tells that the node serves.
+	Ready bool `json:"ready"`
+	// NotReadyReason is a sentence, empty when the node is ready.
+	NotReadyReason string `json:"not_ready_reason"`
+	// Version of the binary.
+	Version string `json:"version"`
+
+	*QuorumStatus
+	*BrokerStatus
+}
+
+// Lineage of an image.
+type Lineage struct {
+	// Number of the lineage, 0 before the first.
+	Number uint64 `json:"number"`
+	// UUID of the lineage in 22 characters.
+	UUID string `json:"uuid"`
+}
+
+// QuorumStatus is what a quorum node adds.
+type QuorumStatus struct {
+	// RaftState is Follower, Candidate, Leader or Shutdown; empty before init.
+	RaftState string `json:"raft_state"`
+	// Term of Raft.
+	Term uint64 `json:"term"`
+	// LeaderID is the node id of the Raft leader, -1 if unknown.
+	LeaderID int32 `json:"leader_id"`
+	// Active tells that this node holds an open claim.
+	Active bool `json:"active"`
+	// ActiveController is host:port of the active controller, if known.
+	ActiveController string `json:"active_controller"`
+	// Frozen tells why the image is frozen, empty if it is not.
+	Frozen string `json:"frozen"`
+}
+
+// BrokerStatus is what a broker adds.
+type BrokerStatus struct {
+	// BrokerEpoch of the registration, -1 before it.
+	BrokerEpoch int64 `json:"broker_epoch"`
+	// State of the broker's life: STARTING, RECOVERY, RUNNING, ….
+	State string `json:"state"`
+	// Fenced as the broker's image has it.
+	Fenced bool `json:"fenced"`
+	// Partitions with a replica on this broker.
+	Partitions int `json:"partitions"`
+	// Led partitions.
+	Led int `json:"led"`
+}

@@ -1,0 +1,101 @@
+package config
+
+import (
+	"path/filepath"
+	"slices"
+	"time"
+)
+
+// Quorum is the configuration of quorumd.
+type Quorum struct {
+	Node
+
+	// Listener is the one socket of Raft and gRPC.
+	Listener Listener
+	// Advertised is its address as other nodes reach it; port 0 means the bound one.
+	Advertised Listener
+	// DataDir is absolute.
+	DataDir string
+	// Peers are addresses of quorum nodes that go before every other knowledge, by node id.
+	Peers map[int32]string
+	// LogStore is bolt or wal.
+	LogStore string
+	// Multiplier on Raft's timeouts, at least 1.
+	Multiplier int
+	// SnapshotBytes of log after which a snapshot is taken.
+	SnapshotBytes int64
+	// SnapshotInterval after which one is taken if anything changed; 0 for never.
+	SnapshotInterval time.Duration
+}
+
+// LoadQuorum reads the configuration of quorumd. The error is an [*ExitError].
+func LoadQuorum(in Input) (*Quorum, error) {
+	v, err := Load(RoleQuorum, in)
+	if err != nil {
+		return nil, err
+	}
+	return v.quorum()
+}
+
+func (v *Values) quorum() (*Quorum, error) {
+	node, err := v.node()
+	if err != nil {
+		return nil, err
+	}
+	q := &Quorum{
+		Node:             node,
+		LogStore:         v.word("raft.log.store"),
+		Multiplier:       int(v.int32("raft.multiplier")),
+		SnapshotBytes:    v.int64("metadata.log.max.record.bytes.between.snapshots"),
+		SnapshotInterval: v.millis("metadata.log.max.snapshot.interval.ms"),
+	}
+	if q.Peers, err = parsePeers(v.text("controller.quorum.peers")); err != nil {
+		return nil, v.problem("controller.quorum.peers", "write id@host:port", "%v", err)
+	}
+	if q.DataDir, err = v.metadataDirectory(); err != nil {
+		return nil, err
+	}
+	if q.Listener, q.Advertised, err = v.quorumListener(); err != nil {
+		return nil, err
+	}
+	return q, nil
+}
+
+// quorumListener finds the quorum's listener among listeners.
+func (v *Values) quorumListener() (bound, advertised Listener, err error) {
+	all, err := v.listeners()
+	if err != nil {
+		return bound, advertised, err
+	}
+	names := v.list("controller.listener.names")
+	if len(names) > 0 {
+		all = slices.DeleteFunc(all, func(l Listener) bool { return !slices.Contains(names, l.Name) })
+	}
+	if len(all) != 1 {
+		return bound, advertised, v.problem("listeners", "give quorumd one listener, or name it in controller.listener.names", "the quorum has exactly one listener, found %d", len(all))
+	}
+	told, err := v.advertised(all)
+	if err != nil {
+		return bound, advertised, err
+	}
+	return all[0], told[0], nil
+}
+
+// metadataDirectory is metadata.log.dir, or else the first of log.dirs.
+func (v *Values) metadataDirectory() (string, error) {
+	if dir := v.text("metadata.log.dir"); dir != "" {
+		path, err := filepath.Abs(dir)
+		if err != nil {
+			return "", v.problem("metadata.log.dir", "give an absolute path", "%v", err)
+		}
+		return path, nil
+	}
+	dirs, err := v.directories()
+	if err != nil {
+		return "", err
+	}
+	if len(dirs) == 0 {
+		return "", Usage("set log.dirs (or --data)", "configuration: neither metadata.log.dir nor log.dirs names a directory")
+	}
+	return dirs[0], nil
+}
