@@ -1,6 +1,9 @@
 package recordbatch
 
-import "fmt"
+import (
+	"fmt"
+	"strings"
+)
 
 // Codec is a batch's compression, as Kafka numbers them.
 type Codec int8
@@ -14,19 +17,24 @@ const (
 	CodecZstd
 )
 
+var codecNames = [...]string{"none", "gzip", "snappy", "lz4", "zstd"}
+
 // String returns Kafka's name of the codec.
 func (c Codec) String() string {
-	switch c {
-	case CodecNone:
-		return "none"
-	case CodecGzip:
-		return "gzip"
-	case CodecSnappy:
-		return "snappy"
-	case CodecLZ4:
-		return "lz4"
-	case CodecZstd:
-		return "zstd"
+	if c.known() {
+		return codecNames[c]
 	}
 	return fmt.Sprintf("codec(%d)", int8(c))
+}
+
+func (c Codec) known() bool { return c >= CodecNone && c <= CodecZstd }
+
+// ParseCodec returns the codec of one of Kafka's names.
+func ParseCodec(name string) (Codec, error) {
+	for i, known := range codecNames {
+		if name == known {
+			return Codec(i), nil
+		}
+	}
+	return CodecNone, fmt.Errorf("%w: %q is none of %s", ErrUnsupportedCodec, name, strings.Join(codecNames[:], ", "))
 }

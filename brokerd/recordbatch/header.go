@@ -4,7 +4,6 @@ import (
 	"encoding/binary"
 	"fmt"
 	"hash/crc32"
-	"math"
 )
 
 // HeaderBytes is the size of a batch without its records.
@@ -102,76 +101,4 @@ func decode(b []byte) Header {
 		BaseSequence:    int32(be.Uint32(b[53:])),
 		RecordCount:     int32(be.Uint32(b[57:])),
 	}
-}
-
-// Limits of Validate.
-type Limits struct {
-	// MaxBytes bounds the batch (max.message.bytes); 0 is no limit.
-	MaxBytes int
-	// NowMs with MaxAfterMs bounds how far the newest timestamp may lie in
-	// the future (message.timestamp.after.max.ms), with MaxBeforeMs how far
-	// in the past; a bound of 0 is no limit.
-	NowMs, MaxAfterMs, MaxBeforeMs int64
-	// MaxDecompressedBytes, when above 0, asks for the records to be read as
-	// well, and bounds what they may decompress to.
-	MaxDecompressedBytes int
-}
-
-// Validate checks that b is exactly one batch a client may produce.
-func Validate(b []byte, limits Limits) (Header, error) {
-	h, err := Parse(b)
-	if err != nil {
-		return h, err
-	}
-	if h.Size() != int64(len(b)) {
-		return h, fmt.Errorf("%w: length says %d bytes, got %d", ErrCorrupt, h.Size(), len(b))
-	}
-	if limits.MaxBytes > 0 && len(b) > limits.MaxBytes {
-		return h, fmt.Errorf("%w: %d bytes, at most %d", ErrTooLarge, len(b), limits.MaxBytes)
-	}
-	if got := crc32.Checksum(b[21:], castagnoli); got != h.CRC {
-		return h, fmt.Errorf("%w: checksum %08x, header says %08x", ErrCorrupt, got, h.CRC)
-	}
-	if err := h.checkFields(); err != nil {
-		return h, err
-	}
-	if err := h.checkTimestamps(limits); err != nil {
-		return h, err
-	}
-	if limits.MaxDecompressedBytes > 0 {
-		return h, validateRecords(b, h, limits)
-	}
-	return h, nil
-}
-
-func (h Header) checkFields() error {
-	switch {
-	case h.Codec() > CodecZstd:
-		return fmt.Errorf("%w: %d", ErrUnsupportedCodec, h.Codec())
-	case h.IsControl():
-		return fmt.Errorf("%w: control batch from a client", ErrInvalidRecord)
-	case h.RecordCount <= 0:
-		return fmt.Errorf("%w: %d records", ErrInvalidRecord, h.RecordCount)
-	case int64(h.LastOffsetDelta) != int64(h.RecordCount)-1:
-		return fmt.Errorf("%w: last offset delta %d with %d records", ErrInvalidRecord, h.LastOffsetDelta, h.RecordCount)
-	case h.BaseOffset < 0 || h.BaseOffset > math.MaxInt64-int64(h.RecordCount):
-		return fmt.Errorf("%w: base offset %d", ErrInvalidRecord, h.BaseOffset)
-	case h.IsTransactional() && h.ProducerID < 0:
-		return fmt.Errorf("%w: transactional without a producer id", ErrInvalidRecord)
-	case h.ProducerID >= 0 && (h.ProducerEpoch < 0 || h.BaseSequence < 0):
-		return fmt.Errorf("%w: producer %d with epoch %d and sequence %d", ErrInvalidRecord, h.ProducerID, h.ProducerEpoch, h.BaseSequence)
-	}
-	return nil
-}
-
-func (h Header) checkTimestamps(limits Limits) error {
-	switch {
-	case h.MaxTimestamp < -1 || h.BaseTimestamp < -1:
-		return fmt.Errorf("%w: timestamps %d to %d", ErrInvalidTimestamp, h.BaseTimestamp, h.MaxTimestamp)
-	case limits.MaxAfterMs > 0 && h.MaxTimestamp > limits.NowMs && h.MaxTimestamp-limits.NowMs > limits.MaxAfterMs:
-		return fmt.Errorf("%w: newest is %d ms in the future, at most %d", ErrInvalidTimestamp, h.MaxTimestamp-limits.NowMs, limits.MaxAfterMs)
-	case limits.MaxBeforeMs > 0 && h.MaxTimestamp >= 0 && limits.NowMs-h.MaxTimestamp > limits.MaxBeforeMs:
-		return fmt.Errorf("%w: newest is %d ms in the past, at most %d", ErrInvalidTimestamp, limits.NowMs-h.MaxTimestamp, limits.MaxBeforeMs)
-	}
-	return nil
 }
