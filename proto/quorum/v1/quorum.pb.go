@@ -780,6 +780,98 @@ func (x *TransferLeadershipResponse) GetLeaderId() int32 {
 	return 0
 }
 
+// RegisterControllerRequest is sent by a quorum node whose registration is not what the metadata says.
+type RegisterControllerRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// registration to record.
+	Registration  *v1.ControllerRegistered `protobuf:"bytes,1,opt,name=registration,proto3" json:"registration,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RegisterControllerRequest) Reset() {
+	*x = RegisterControllerRequest{}
+	mi := &file_quorum_v1_quorum_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RegisterControllerRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RegisterControllerRequest) ProtoMessage() {}
+
+func (x *RegisterControllerRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_quorum_v1_quorum_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RegisterControllerRequest.ProtoReflect.Descriptor instead.
+func (*RegisterControllerRequest) Descriptor() ([]byte, []int) {
+	return file_quorum_v1_quorum_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *RegisterControllerRequest) GetRegistration() *v1.ControllerRegistered {
+	if x != nil {
+		return x.Registration
+	}
+	return nil
+}
+
+// RegisterControllerResponse confirms it.
+type RegisterControllerResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// metadata_offset at which the registration is recorded.
+	MetadataOffset int64 `protobuf:"varint,1,opt,name=metadata_offset,json=metadataOffset,proto3" json:"metadata_offset,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
+}
+
+func (x *RegisterControllerResponse) Reset() {
+	*x = RegisterControllerResponse{}
+	mi := &file_quorum_v1_quorum_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RegisterControllerResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RegisterControllerResponse) ProtoMessage() {}
+
+func (x *RegisterControllerResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_quorum_v1_quorum_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RegisterControllerResponse.ProtoReflect.Descriptor instead.
+func (*RegisterControllerResponse) Descriptor() ([]byte, []int) {
+	return file_quorum_v1_quorum_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *RegisterControllerResponse) GetMetadataOffset() int64 {
+	if x != nil {
+		return x.MetadataOffset
+	}
+	return 0
+}
+
 var File_quorum_v1_quorum_proto protoreflect.FileDescriptor
 
 const file_quorum_v1_quorum_proto_rawDesc = "" +
@@ -834,17 +926,22 @@ const file_quorum_v1_quorum_proto_rawDesc = "" +
 	"\x19TransferLeadershipRequest\x12\x17\n" +
 	"\anode_id\x18\x01 \x01(\x05R\x06nodeId\"9\n" +
 	"\x1aTransferLeadershipResponse\x12\x1b\n" +
-	"\tleader_id\x18\x01 \x01(\x05R\bleaderId*v\n" +
+	"\tleader_id\x18\x01 \x01(\x05R\bleaderId\"b\n" +
+	"\x19RegisterControllerRequest\x12E\n" +
+	"\fregistration\x18\x01 \x01(\v2!.metadata.v1.ControllerRegisteredR\fregistration\"E\n" +
+	"\x1aRegisterControllerResponse\x12'\n" +
+	"\x0fmetadata_offset\x18\x01 \x01(\x03R\x0emetadataOffset*v\n" +
 	"\tNodeState\x12\x1a\n" +
 	"\x16NODE_STATE_UNSPECIFIED\x10\x00\x12\x1a\n" +
 	"\x16NODE_STATE_UNFORMATTED\x10\x01\x12\x17\n" +
 	"\x13NODE_STATE_PREPARED\x10\x02\x12\x18\n" +
-	"\x14NODE_STATE_FORMATTED\x10\x032\xb2\x02\n" +
+	"\x14NODE_STATE_FORMATTED\x10\x032\x95\x03\n" +
 	"\rQuorumService\x12=\n" +
 	"\x06Status\x12\x18.quorum.v1.StatusRequest\x1a\x19.quorum.v1.StatusResponse\x12@\n" +
 	"\aPrepare\x12\x19.quorum.v1.PrepareRequest\x1a\x1a.quorum.v1.PrepareResponse\x12=\n" +
 	"\x06Commit\x12\x18.quorum.v1.CommitRequest\x1a\x19.quorum.v1.CommitResponse\x12a\n" +
-	"\x12TransferLeadership\x12$.quorum.v1.TransferLeadershipRequest\x1a%.quorum.v1.TransferLeadershipResponseB3Z1github.com/skiffmq/skiff/proto/quorum/v1;quorumv1b\x06proto3"
+	"\x12TransferLeadership\x12$.quorum.v1.TransferLeadershipRequest\x1a%.quorum.v1.TransferLeadershipResponse\x12a\n" +
+	"\x12RegisterController\x12$.quorum.v1.RegisterControllerRequest\x1a%.quorum.v1.RegisterControllerResponseB3Z1github.com/skiffmq/skiff/proto/quorum/v1;quorumv1b\x06proto3"
 
 var (
 	file_quorum_v1_quorum_proto_rawDescOnce sync.Once
@@ -859,7 +956,7 @@ func file_quorum_v1_quorum_proto_rawDescGZIP() []byte {
 }
 
 var file_quorum_v1_quorum_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_quorum_v1_quorum_proto_msgTypes = make([]protoimpl.MessageInfo, 10)
+var file_quorum_v1_quorum_proto_msgTypes = make([]protoimpl.MessageInfo, 12)
 var file_quorum_v1_quorum_proto_goTypes = []any{
 	(NodeState)(0),                     // 0: quorum.v1.NodeState
 	(*Voter)(nil),                      // 1: quorum.v1.Voter
@@ -872,31 +969,37 @@ var file_quorum_v1_quorum_proto_goTypes = []any{
 	(*CommitResponse)(nil),             // 8: quorum.v1.CommitResponse
 	(*TransferLeadershipRequest)(nil),  // 9: quorum.v1.TransferLeadershipRequest
 	(*TransferLeadershipResponse)(nil), // 10: quorum.v1.TransferLeadershipResponse
-	(*v1.LineageID)(nil),               // 11: metadata.v1.LineageID
+	(*RegisterControllerRequest)(nil),  // 11: quorum.v1.RegisterControllerRequest
+	(*RegisterControllerResponse)(nil), // 12: quorum.v1.RegisterControllerResponse
+	(*v1.LineageID)(nil),               // 13: metadata.v1.LineageID
+	(*v1.ControllerRegistered)(nil),    // 14: metadata.v1.ControllerRegistered
 }
 var file_quorum_v1_quorum_proto_depIdxs = []int32{
-	11, // 0: quorum.v1.Plan.lineage:type_name -> metadata.v1.LineageID
+	13, // 0: quorum.v1.Plan.lineage:type_name -> metadata.v1.LineageID
 	1,  // 1: quorum.v1.Plan.voters:type_name -> quorum.v1.Voter
 	0,  // 2: quorum.v1.StatusResponse.state:type_name -> quorum.v1.NodeState
 	2,  // 3: quorum.v1.StatusResponse.plan:type_name -> quorum.v1.Plan
-	11, // 4: quorum.v1.StatusResponse.lineage:type_name -> metadata.v1.LineageID
+	13, // 4: quorum.v1.StatusResponse.lineage:type_name -> metadata.v1.LineageID
 	1,  // 5: quorum.v1.StatusResponse.voters:type_name -> quorum.v1.Voter
 	2,  // 6: quorum.v1.PrepareRequest.plan:type_name -> quorum.v1.Plan
 	4,  // 7: quorum.v1.PrepareResponse.status:type_name -> quorum.v1.StatusResponse
 	4,  // 8: quorum.v1.CommitResponse.status:type_name -> quorum.v1.StatusResponse
-	3,  // 9: quorum.v1.QuorumService.Status:input_type -> quorum.v1.StatusRequest
-	5,  // 10: quorum.v1.QuorumService.Prepare:input_type -> quorum.v1.PrepareRequest
-	7,  // 11: quorum.v1.QuorumService.Commit:input_type -> quorum.v1.CommitRequest
-	9,  // 12: quorum.v1.QuorumService.TransferLeadership:input_type -> quorum.v1.TransferLeadershipRequest
-	4,  // 13: quorum.v1.QuorumService.Status:output_type -> quorum.v1.StatusResponse
-	6,  // 14: quorum.v1.QuorumService.Prepare:output_type -> quorum.v1.PrepareResponse
-	8,  // 15: quorum.v1.QuorumService.Commit:output_type -> quorum.v1.CommitResponse
-	10, // 16: quorum.v1.QuorumService.TransferLeadership:output_type -> quorum.v1.TransferLeadershipResponse
-	13, // [13:17] is the sub-list for method output_type
-	9,  // [9:13] is the sub-list for method input_type
-	9,  // [9:9] is the sub-list for extension type_name
-	9,  // [9:9] is the sub-list for extension extendee
-	0,  // [0:9] is the sub-list for field type_name
+	14, // 9: quorum.v1.RegisterControllerRequest.registration:type_name -> metadata.v1.ControllerRegistered
+	3,  // 10: quorum.v1.QuorumService.Status:input_type -> quorum.v1.StatusRequest
+	5,  // 11: quorum.v1.QuorumService.Prepare:input_type -> quorum.v1.PrepareRequest
+	7,  // 12: quorum.v1.QuorumService.Commit:input_type -> quorum.v1.CommitRequest
+	9,  // 13: quorum.v1.QuorumService.TransferLeadership:input_type -> quorum.v1.TransferLeadershipRequest
+	11, // 14: quorum.v1.QuorumService.RegisterController:input_type -> quorum.v1.RegisterControllerRequest
+	4,  // 15: quorum.v1.QuorumService.Status:output_type -> quorum.v1.StatusResponse
+	6,  // 16: quorum.v1.QuorumService.Prepare:output_type -> quorum.v1.PrepareResponse
+	8,  // 17: quorum.v1.QuorumService.Commit:output_type -> quorum.v1.CommitResponse
+	10, // 18: quorum.v1.QuorumService.TransferLeadership:output_type -> quorum.v1.TransferLeadershipResponse
+	12, // 19: quorum.v1.QuorumService.RegisterController:output_type -> quorum.v1.RegisterControllerResponse
+	15, // [15:20] is the sub-list for method output_type
+	10, // [10:15] is the sub-list for method input_type
+	10, // [10:10] is the sub-list for extension type_name
+	10, // [10:10] is the sub-list for extension extendee
+	0,  // [0:10] is the sub-list for field type_name
 }
 
 func init() { file_quorum_v1_quorum_proto_init() }
@@ -910,7 +1013,7 @@ func file_quorum_v1_quorum_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_quorum_v1_quorum_proto_rawDesc), len(file_quorum_v1_quorum_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   10,
+			NumMessages:   12,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

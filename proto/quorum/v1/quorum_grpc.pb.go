@@ -25,6 +25,7 @@ const (
 	QuorumService_Prepare_FullMethodName            = "/quorum.v1.QuorumService/Prepare"
 	QuorumService_Commit_FullMethodName             = "/quorum.v1.QuorumService/Commit"
 	QuorumService_TransferLeadership_FullMethodName = "/quorum.v1.QuorumService/TransferLeadership"
+	QuorumService_RegisterController_FullMethodName = "/quorum.v1.QuorumService/RegisterController"
 )
 
 // QuorumServiceClient is the client API for QuorumService service.
@@ -41,6 +42,8 @@ type QuorumServiceClient interface {
 	Commit(ctx context.Context, in *CommitRequest, opts ...grpc.CallOption) (*CommitResponse, error)
 	// TransferLeadership hands the active controller's role to another voter.
 	TransferLeadership(ctx context.Context, in *TransferLeadershipRequest, opts ...grpc.CallOption) (*TransferLeadershipResponse, error)
+	// RegisterController records where a quorum node is reached. Refused with NOT_CONTROLLER elsewhere than on the active controller.
+	RegisterController(ctx context.Context, in *RegisterControllerRequest, opts ...grpc.CallOption) (*RegisterControllerResponse, error)
 }
 
 type quorumServiceClient struct {
@@ -91,6 +94,16 @@ func (c *quorumServiceClient) TransferLeadership(ctx context.Context, in *Transf
 	return out, nil
 }
 
+func (c *quorumServiceClient) RegisterController(ctx context.Context, in *RegisterControllerRequest, opts ...grpc.CallOption) (*RegisterControllerResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(RegisterControllerResponse)
+	err := c.cc.Invoke(ctx, QuorumService_RegisterController_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // QuorumServiceServer is the server API for QuorumService service.
 // All implementations must embed UnimplementedQuorumServiceServer
 // for forward compatibility.
@@ -105,6 +118,8 @@ type QuorumServiceServer interface {
 	Commit(context.Context, *CommitRequest) (*CommitResponse, error)
 	// TransferLeadership hands the active controller's role to another voter.
 	TransferLeadership(context.Context, *TransferLeadershipRequest) (*TransferLeadershipResponse, error)
+	// RegisterController records where a quorum node is reached. Refused with NOT_CONTROLLER elsewhere than on the active controller.
+	RegisterController(context.Context, *RegisterControllerRequest) (*RegisterControllerResponse, error)
 	mustEmbedUnimplementedQuorumServiceServer()
 }
 
@@ -126,6 +141,9 @@ func (UnimplementedQuorumServiceServer) Commit(context.Context, *CommitRequest) 
 }
 func (UnimplementedQuorumServiceServer) TransferLeadership(context.Context, *TransferLeadershipRequest) (*TransferLeadershipResponse, error) {
 	return nil, status.Errorf(codes.Unimplemented, "method TransferLeadership not implemented")
+}
+func (UnimplementedQuorumServiceServer) RegisterController(context.Context, *RegisterControllerRequest) (*RegisterControllerResponse, error) {
+	return nil, status.Errorf(codes.Unimplemented, "method RegisterController not implemented")
 }
 func (UnimplementedQuorumServiceServer) mustEmbedUnimplementedQuorumServiceServer() {}
 func (UnimplementedQuorumServiceServer) testEmbeddedByValue()                       {}
@@ -220,6 +238,24 @@ func _QuorumService_TransferLeadership_Handler(srv interface{}, ctx context.Cont
 	return interceptor(ctx, in, info, handler)
 }
 
+func _QuorumService_RegisterController_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(RegisterControllerRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(QuorumServiceServer).RegisterController(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: QuorumService_RegisterController_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(QuorumServiceServer).RegisterController(ctx, req.(*RegisterControllerRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // QuorumService_ServiceDesc is the grpc.ServiceDesc for QuorumService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -242,6 +278,10 @@ var QuorumService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "TransferLeadership",
 			Handler:    _QuorumService_TransferLeadership_Handler,
+		},
+		{
+			MethodName: "RegisterController",
+			Handler:    _QuorumService_RegisterController_Handler,
 		},
 	},
 	Streams:  []grpc.StreamDesc{},
