@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 )
 
 // Exit codes of every binary. They are part of the interface: scripts and service managers act on them.
@@ -67,7 +68,7 @@ func Report(w io.Writer, program string, err error) int {
 	if err == nil {
 		return ExitOK
 	}
-	fmt.Fprintf(w, "%s: %v\n", program, err)
+	fmt.Fprintf(w, "%s: %s\n", program, strings.ReplaceAll(err.Error(), "\n", "; "))
 	var exit *ExitError
 	if errors.As(err, &exit) && exit.Fix != "" {
 		fmt.Fprintf(w, "fix: %s\n", exit.Fix)
