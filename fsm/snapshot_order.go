@@ -1,0 +1,64 @@
+package fsm
+
+import (
+	"cmp"
+	"fmt"
+
+	metadatav1 "github.com/skiffmq/skiff/proto/metadata/v1"
+)
+
+// recordOrder refuses records that are out of the fixed order of a snapshot or doubled: there is one stream for
+// one image. It holds the position of the last record.
+type recordOrder struct {
+	at position
+}
+
+// position orders the records: by rank; controllers and brokers by id; topics by name, each followed by its
+// partitions by number; configs by resource and key.
+type position struct {
+	rank     int
+	id       int64
+	resource ConfigResource
+	key      string
+}
+
+func comparePositions(a, b position) int {
+	return cmp.Or(cmp.Compare(a.rank, b.rank), compareResources(a.resource, b.resource), cmp.Compare(a.key, b.key), cmp.Compare(a.id, b.id))
+}
+
+func (o *recordOrder) next(r *metadatav1.Record) error {
+	p, err := o.position(r)
+	if err != nil {
+		return err
+	}
+	if comparePositions(o.at, p) >= 0 {
+		return fmt.Errorf("kind %d is out of order or doubled", recordKind(r))
+	}
+	o.at = p
+	return nil
+}
+
+// position of a record; the rank 0 is before all of them.
+func (o *recordOrder) position(r *metadatav1.Record) (position, error) {
+	switch k := r.GetKind().(type) {
+	case *metadatav1.Record_ControllerRegistered:
+		return position{rank: 1, id: int64(k.ControllerRegistered.GetNodeId())}, nil
+	case *metadatav1.Record_RegisterBroker:
+		return position{rank: 2, id: int64(k.RegisterBroker.GetBrokerId())}, nil
+	case *metadatav1.Record_Topic:
+		return position{rank: 3, key: k.Topic.GetName(), id: -1}, nil
+	case *metadatav1.Record_Partition:
+		// A partition belongs to the topic before it; that its id is that topic's is the loader's to verify.
+		if o.at.rank != 3 {
+			return position{}, fmt.Errorf("a partition before its topic")
+		}
+		return position{rank: 3, key: o.at.key, id: int64(k.Partition.GetPartitionId())}, nil
+	case *metadatav1.Record_Config:
+		c := k.Config
+		return position{rank: 4, resource: ConfigResource{Type: c.GetResourceType(), Name: c.GetResourceName()}, key: c.GetKey()}, nil
+	case *metadatav1.Record_ProducerIds:
+		return position{rank: 5}, nil
+	default:
+		return position{}, fmt.Errorf("a record of kind %d has no place in a snapshot", recordKind(r))
+	}
+}

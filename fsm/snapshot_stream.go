@@ -1,0 +1,185 @@
+package fsm
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"google.golang.org/protobuf/proto"
+
+	metadatav1 "github.com/skiffmq/skiff/proto/metadata/v1"
+)
+
+// snapshotStream judges the frames of a snapshot in order, whoever splits them: the reader that pulls them or the
+// verifier that they are pushed through. It holds no frame longer than the call.
+type snapshotStream struct {
+	// load is called for every record, in the stream's order.
+	load    func(*metadatav1.Record) error
+	guard   guard
+	objects sum
+	counts  map[uint32]uint64
+	order   recordOrder
+	begun   bool
+	done    bool
+	digest  Digest
+}
+
+func newSnapshotStream(load func(*metadatav1.Record) error) *snapshotStream {
+	return &snapshotStream{load: load, counts: make(map[uint32]uint64)}
+}
+
+// frame judges the next frame, whose checksum was verified.
+func (s *snapshotStream) frame(kind frameKind, payload []byte) error {
+	switch {
+	case s.done:
+		return errors.New("a frame after the trailer")
+	case (kind == headerFrame) == s.begun:
+		return fmt.Errorf("frame of kind %d where the header must be first and only once", kind)
+	case kind == headerFrame:
+		return s.header(payload)
+	case kind == chunkFrame:
+		return s.chunk(payload)
+	default:
+		return s.trailer(payload)
+	}
+}
+
+func unmarshalKnown(payload []byte, m proto.Message) error {
+	if err := proto.Unmarshal(payload, m); err != nil {
+		return err
+	}
+	return refuseUnknown(m.ProtoReflect())
+}
+
+func (s *snapshotStream) header(payload []byte) error {
+	h := &metadatav1.SnapshotHeader{}
+	if err := unmarshalKnown(payload, h); err != nil {
+		return fmt.Errorf("header: %w", err)
+	}
+	if h.GetFormat() != snapshotFormat {
+		return fmt.Errorf("header: format %d is not known, this build knows %d", h.GetFormat(), snapshotFormat)
+	}
+	if h.GetFeatureLevel() > featureLevel {
+		return fmt.Errorf("header: records need feature level %d, this build has %d", h.GetFeatureLevel(), featureLevel)
+	}
+	lineage, err := lineageFromProto(h.GetLineage(), h.GetAncestors())
+	if err != nil {
+		return fmt.Errorf("header: %w", err)
+	}
+	s.guard = guard{
+		clusterID:       h.GetClusterId(),
+		lineage:         lineage,
+		nextOffset:      h.GetNextMetadataOffset(),
+		epochBase:       h.GetEpochBase(),
+		controllerEpoch: h.GetControllerEpoch(),
+		claimOffset:     h.GetClaimOffset(),
+		lastBatchTimeMs: h.GetLastBatchTimeMs(),
+	}
+	if (h.Claim != nil) != (h.GetClaimOffset() >= 0) {
+		return fmt.Errorf("header: claim offset %d, claim present %t", h.GetClaimOffset(), h.Claim != nil)
+	}
+	if h.Claim != nil {
+		if s.guard.claim, err = claimFromRecord(h.GetClaim()); err != nil {
+			return fmt.Errorf("header: claim: %w", err)
+		}
+	}
+	s.begun = true
+	return nil
+}
+
+func (s *snapshotStream) chunk(payload []byte) error {
+	c := &metadatav1.SnapshotChunk{}
+	if err := unmarshalKnown(payload, c); err != nil {
+		return fmt.Errorf("chunk: %w", err)
+	}
+	if len(c.GetRecords()) == 0 {
+		return errors.New("chunk: no record")
+	}
+	for i, r := range c.GetRecords() {
+		if err := s.record(r); err != nil {
+			return fmt.Errorf("chunk: record %d: %w", i, err)
+		}
+	}
+	return nil
+}
+
+func (s *snapshotStream) record(r *metadatav1.Record) error {
+	if err := s.order.next(r); err != nil {
+		return err
+	}
+	object, err := recordSum(r)
+	if err != nil {
+		return err
+	}
+	s.objects = s.objects.add(object)
+	s.counts[recordKind(r)]++
+	if p := r.GetProducerIds(); p != nil {
+		s.guard.nextProducerID = p.GetNextProducerId()
+	}
+	return s.load(r)
+}
+
+func (s *snapshotStream) trailer(payload []byte) error {
+	t := &metadatav1.SnapshotTrailer{}
+	if err := unmarshalKnown(payload, t); err != nil {
+		return fmt.Errorf("trailer: %w", err)
+	}
+	if err := s.checkCounts(t.GetCounts()); err != nil {
+		return fmt.Errorf("trailer: %w", err)
+	}
+	s.digest = s.objects.add(s.guard.sum()).digest()
+	if string(t.GetDigest()) != string(s.digest[:]) {
+		return fmt.Errorf("trailer: digest is %x, the records have %s", t.GetDigest(), s.digest)
+	}
+	s.done = true
+	return nil
+}
+
+func (s *snapshotStream) checkCounts(counts []*metadatav1.SnapshotCount) error {
+	kinds := slices.Sorted(maps.Keys(s.counts))
+	if len(counts) != len(kinds) {
+		return fmt.Errorf("%d kinds are counted, %d were read", len(counts), len(kinds))
+	}
+	for i, c := range counts {
+		if c.GetKind() != kinds[i] || c.GetCount() != s.counts[kinds[i]] {
+			return fmt.Errorf("%d records of kind %d are counted, %d of kind %d were read", c.GetCount(), c.GetKind(), s.counts[kinds[i]], kinds[i])
+		}
+	}
+	return nil
+}
+
+// recordSum hashes the object that a record of a snapshot states, as the image hashes it.
+func recordSum(r *metadatav1.Record) (sum, error) {
+	switch k := r.GetKind().(type) {
+	case *metadatav1.Record_ControllerRegistered:
+		n, err := controllerFromRecord(k.ControllerRegistered)
+		if err != nil {
+			return sum{}, err
+		}
+		return n.sum(), nil
+	case *metadatav1.Record_RegisterBroker:
+		b, err := brokerFromRecord(k.RegisterBroker)
+		if err != nil {
+			return sum{}, err
+		}
+		return b.sum(), nil
+	case *metadatav1.Record_Topic:
+		id, err := requireUUID("topic id", k.Topic.GetTopicId())
+		return topicSum(id, k.Topic.GetName()), err
+	case *metadatav1.Record_Partition:
+		id, err := requireUUID("topic id", k.Partition.GetTopicId())
+		if err != nil {
+			return sum{}, err
+		}
+		p, err := partitionFromRecord(k.Partition)
+		return p.sum(PartitionID{Topic: id, Partition: k.Partition.GetPartitionId()}), err
+	case *metadatav1.Record_Config:
+		c := k.Config
+		return configSum(ConfigResource{Type: c.GetResourceType(), Name: c.GetResourceName()}, ConfigEntry{Key: c.GetKey(), Value: c.GetValue()}), nil
+	case *metadatav1.Record_ProducerIds:
+		return sum{}, nil // part of the guard's state
+	default:
+		return sum{}, fmt.Errorf("a record of kind %d has no place in a snapshot", recordKind(r))
+	}
+}
