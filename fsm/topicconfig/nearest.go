@@ -1,0 +1,33 @@
+package topicconfig
+
+// nearest finds the known key that name was probably meant to be, or nothing if none is close.
+func nearest(name string) string {
+	best, bestDistance := "", len(name)/3+1
+	for _, k := range schema {
+		if d := distance(name, k.Name); d < bestDistance {
+			best, bestDistance = k.Name, d
+		}
+	}
+	return best
+}
+
+// distance is the number of bytes to insert, delete or replace to make b of a (Levenshtein).
+func distance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			replace := diagonal
+			if a[i] != b[j] {
+				replace++
+			}
+			diagonal = row[j+1]
+			row[j+1] = min(row[j+1]+1, row[j]+1, replace)
+		}
+	}
+	return row[len(b)]
+}

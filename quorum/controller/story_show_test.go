@@ -1,0 +1,106 @@
+package controller
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/cockroachdb/datadriven"
+	"github.com/skiffmq/skiff/fsm"
+	metadatav1 "github.com/skiffmq/skiff/proto/metadata/v1"
+)
+
+// cmdShow tells the state: "show", "show brokers", "show foo".
+func (w *world) cmdShow(d *datadriven.TestData) string {
+	var b strings.Builder
+	only := ""
+	if len(d.CmdArgs) > 0 {
+		only = d.CmdArgs[0].Key
+	}
+	if only == "" || only == "brokers" {
+		for broker := range w.img.Brokers() {
+			fmt.Fprintf(&b, "broker %d: epoch %d, %s, leads %d of %d\n", broker.ID, broker.Epoch, brokerText(broker),
+				w.img.NumLedBy(broker.ID), w.img.NumReplicasOf(broker.ID))
+		}
+	}
+	for topic := range w.img.Topics() {
+		if only != "" && only != topic.Name() {
+			continue
+		}
+		for i, p := range topic.Partitions() {
+			fmt.Fprintf(&b, "%s-%d: replicas %v, isr %v, leader %d, leader epoch %d, partition epoch %d%s\n", topic.Name(), i,
+				p.Replicas, p.ISR, p.Leader, p.LeaderEpoch, p.PartitionEpoch, when(p.Recovering, ", recovering"))
+		}
+		for _, c := range w.img.Configs(fsm.TopicResource(topic.Name())) {
+			fmt.Fprintf(&b, "%s: %s=%s\n", topic.Name(), c.Key, c.Value)
+		}
+	}
+	return b.String()
+}
+
+func brokerText(b *fsm.Broker) string {
+	switch {
+	case b.Fenced && b.InControlledShutdown:
+		return "fenced in controlled shutdown"
+	case b.Fenced:
+		return "fenced"
+	case b.InControlledShutdown:
+		return "in controlled shutdown"
+	}
+	return "active"
+}
+
+// recordText is a record in a line.
+func (w *world) recordText(r *metadatav1.Record) string {
+	switch k := r.GetKind().(type) {
+	case *metadatav1.Record_PartitionChange:
+		return w.partitionChangeText(k.PartitionChange)
+	case *metadatav1.Record_Partition:
+		p := k.Partition
+		return fmt.Sprintf("partition %d: replicas %v, isr %v, leader %d", p.GetPartitionId(), p.GetReplicas(), p.GetIsr(), p.GetLeader())
+	case *metadatav1.Record_Topic:
+		return "topic " + k.Topic.GetName()
+	case *metadatav1.Record_RemoveTopic:
+		return "remove topic " + w.topicName(k.RemoveTopic.GetTopicId())
+	case *metadatav1.Record_RegisterBroker:
+		b := k.RegisterBroker
+		return fmt.Sprintf("register broker %d: epoch %d%s%s", b.GetBrokerId(), b.GetBrokerEpoch(),
+			when(b.GetFenced(), ", fenced"), when(b.GetInControlledShutdown(), ", in controlled shutdown"))
+	case *metadatav1.Record_UnregisterBroker:
+		return fmt.Sprintf("unregister broker %d: epoch %d", k.UnregisterBroker.GetBrokerId(), k.UnregisterBroker.GetBrokerEpoch())
+	case *metadatav1.Record_BrokerRegistrationChange:
+		return registrationChangeText(k.BrokerRegistrationChange)
+	case *metadatav1.Record_Config:
+		return fmt.Sprintf("config of topic %s: %s=%s", k.Config.GetResourceName(), k.Config.GetKey(), k.Config.GetValue())
+	case *metadatav1.Record_ProducerIds:
+		return fmt.Sprintf("producer ids: next %d", k.ProducerIds.GetNextProducerId())
+	case *metadatav1.Record_ControllerRegistered:
+		c := k.ControllerRegistered
+		return fmt.Sprintf("controller %d at %s:%d", c.GetNodeId(), c.GetListeners()[0].GetHost(), c.GetListeners()[0].GetPort())
+	}
+	return r.String()
+}
+
+func (w *world) partitionChangeText(p *metadatav1.PartitionChange) string {
+	var said []string
+	if p.Isr != nil {
+		said = append(said, fmt.Sprintf("isr %v", p.GetIsr().GetIds()))
+	}
+	if p.Leader != nil {
+		said = append(said, fmt.Sprintf("leader %d", p.GetLeader()))
+	}
+	if p.Recovering != nil {
+		said = append(said, fmt.Sprintf("recovering %t", p.GetRecovering()))
+	}
+	return fmt.Sprintf("change %s-%d: %s", w.topicName(p.GetTopicId()), p.GetPartitionId(), strings.Join(said, ", "))
+}
+
+func registrationChangeText(c *metadatav1.BrokerRegistrationChange) string {
+	var said []string
+	if c.Fenced != nil {
+		said = append(said, fmt.Sprintf("fenced %t", c.GetFenced()))
+	}
+	if c.InControlledShutdown != nil {
+		said = append(said, fmt.Sprintf("in controlled shutdown %t", c.GetInControlledShutdown()))
+	}
+	return fmt.Sprintf("change broker %d: %s", c.GetBrokerId(), strings.Join(said, ", "))
+}
