@@ -9,8 +9,8 @@ import (
 const (
 	// sizeBytes is the length of the size that opens a frame.
 	sizeBytes = 4
-	// firstChunkBytes is what a frame may claim without having sent anything. Most requests fit.
-	firstChunkBytes = 64 << 10
+	// FirstChunkBytes is what a frame may cost before any of it has arrived. Most requests fit.
+	FirstChunkBytes = 64 << 10
 )
 
 // FrameSizeError says that a peer announced a frame which is not going to be read.
@@ -47,11 +47,11 @@ func CheckSize(size, limit int) error {
 
 // ReadRest appends to buf what is missing of a frame of size bytes, of which buf holds the beginning.
 // Memory at least doubles only after what was allocated before has been filled by the peer: a frame that is announced and
-// not sent costs firstChunkBytes, whatever its size.
+// not sent costs FirstChunkBytes, whatever its size.
 func ReadRest(r io.Reader, buf []byte, size int) ([]byte, error) {
 	for len(buf) < size {
 		filled := len(buf)
-		end := min(size, max(firstChunkBytes, 2*filled))
+		end := min(size, max(FirstChunkBytes, 2*filled))
 		buf = extend(buf, end)
 		if _, err := io.ReadFull(r, buf[filled:]); err != nil {
 			return nil, unexpectedEOF(err)

@@ -18,8 +18,8 @@ func TestReadFrameSizes(t *testing.T) {
 	}{
 		"empty":              {0, 0, nil},
 		"small":              {10, 10, nil},
-		"a first chunk":      {firstChunkBytes, firstChunkBytes, nil},
-		"one more":           {firstChunkBytes + 1, firstChunkBytes + 1, nil},
+		"a first chunk":      {FirstChunkBytes, FirstChunkBytes, nil},
+		"one more":           {FirstChunkBytes + 1, FirstChunkBytes + 1, nil},
 		"at the limit":       {limit, limit, nil},
 		"above the limit":    {limit + 1, 0, &FrameSizeError{limit + 1, limit}},
 		"2 GiB":              {1<<31 - 1, 0, &FrameSizeError{1<<31 - 1, limit}},
@@ -77,7 +77,7 @@ func TestPromisedBytesCostNothing(t *testing.T) {
 			t.Errorf("got %v", err)
 		}
 	})
-	if got > 4*firstChunkBytes {
+	if got > 4*FirstChunkBytes {
 		t.Fatalf("a frame of 100 MiB that was announced and not sent cost %d bytes", got)
 	}
 }

@@ -1,0 +1,56 @@
+package kafka
+
+import (
+	"context"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// DescribeCluster, key 60, versions 0 and 1: the unfenced brokers and the broker that answers admin requests, in the terms
+// of the request's listener.
+//
+// Version 1 can ask for the controllers instead of the brokers, which only a controller answers in Kafka; here, too, a broker
+// says MISMATCHED_ENDPOINT_TYPE.
+var describeClusterAPI = api{
+	key:        60,
+	advertised: versions(0, 1),
+	served:     versions(0, 1),
+	handle:     handled((*Server).describeCluster),
+}
+
+// Endpoint types of DescribeCluster.
+const (
+	endpointBrokers     int8 = 1
+	endpointControllers int8 = 2
+)
+
+// describeCluster answers from the image.
+func (s *Server) describeCluster(_ context.Context, c *call, req *kmsg.DescribeClusterRequest) (kmsg.Response, error) {
+	img, err := s.image()
+	if err != nil {
+		return nil, err
+	}
+	resp := answer[*kmsg.DescribeClusterResponse](req)
+	if req.Version >= 1 && req.EndpointType != endpointBrokers {
+		resp.ErrorCode = kerr.UnsupportedEndpointType.Code
+		if req.EndpointType == endpointControllers {
+			resp.ErrorCode = kerr.MismatchedEndpointType.Code
+		}
+		resp.ErrorMessage = kmsg.StringPtr("a broker describes brokers only")
+		return resp, nil
+	}
+	resp.EndpointType = endpointBrokers
+	resp.ClusterID = img.ClusterID()
+	resp.ControllerID = s.adminBroker(img, c.listener)
+	resp.Brokers = []kmsg.DescribeClusterResponseBroker{}
+	for b, l := range offeredBrokers(img, c.listener) {
+		m := kmsg.NewDescribeClusterResponseBroker()
+		m.NodeID, m.Host, m.Port, m.Rack = b.ID, l.Host, int32(l.Port), rackOf(b)
+		resp.Brokers = append(resp.Brokers, m)
+	}
+	if req.IncludeClusterAuthorizedOperations {
+		resp.ClusterAuthorizedOperations = clusterOperations
+	}
+	return resp, nil
+}
