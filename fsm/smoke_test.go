@@ -40,14 +40,14 @@ func TestSmoke(t *testing.T) {
 		t.Fatal(err)
 	}
 	var b bytes.Buffer
-	var v SnapshotVerifier
+	v := NewSnapshotVerifier()
 	if err := WriteSnapshot(img, &b); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := v.Write(b.Bytes()); err != nil {
 		t.Fatal(err)
 	}
-	if err := v.Finish(); err != nil {
+	if err := v.Close(); err != nil {
 		t.Fatal(err)
 	}
 	got, err := ReadSnapshot(&b)

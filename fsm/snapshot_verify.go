@@ -7,7 +7,7 @@ import (
 )
 
 // SnapshotVerifier is an io.Writer that verifies a snapshot as its bytes pass: header, frames, checksums, order,
-// counts and the trailer's digest. It holds one frame of at most 2 MiB and no image. The zero value is ready.
+// counts and the trailer's digest. It holds one frame of at most 2 MiB and no image.
 // What it cannot see without an image (I7, I8) ReadSnapshot does.
 type SnapshotVerifier struct {
 	stream *snapshotStream
@@ -17,11 +17,13 @@ type SnapshotVerifier struct {
 	err    error
 }
 
+// NewSnapshotVerifier returns a verifier that has seen nothing yet.
+func NewSnapshotVerifier() *SnapshotVerifier {
+	return &SnapshotVerifier{stream: newSnapshotStream(func(*metadatav1.Record) error { return nil })}
+}
+
 // Write takes the next bytes of the stream. Its first error stays.
 func (v *SnapshotVerifier) Write(p []byte) (int, error) {
-	if v.stream == nil {
-		v.stream = newSnapshotStream(func(*metadatav1.Record) error { return nil })
-	}
 	written := 0
 	for len(p) > 0 && v.err == nil {
 		n := min(len(p), v.wanted()-len(v.buf))
@@ -78,22 +80,19 @@ func (v *SnapshotVerifier) advance() error {
 	return nil
 }
 
-// Finish says whether the bytes were one whole and sound snapshot.
-func (v *SnapshotVerifier) Finish() error {
+// Close says whether the bytes were one whole and sound snapshot. It releases nothing and may be repeated.
+func (v *SnapshotVerifier) Close() error {
 	switch {
 	case v.err != nil:
 		return fmt.Errorf("verify snapshot: %w", v.err)
-	case v.stream == nil || !v.stream.done || len(v.buf) != 0 || v.head != nil:
+	case !v.stream.done || len(v.buf) != 0 || v.head != nil:
 		return fmt.Errorf("verify snapshot: %w", ErrSnapshotTruncated)
 	default:
 		return nil
 	}
 }
 
-// Digest returns the digest of the snapshot's image; it is zero until Finish returns nil.
+// Digest returns the digest of the snapshot's image; it is zero until Close returns nil.
 func (v *SnapshotVerifier) Digest() Digest {
-	if v.stream == nil {
-		return Digest{}
-	}
 	return v.stream.digest
 }
