@@ -9,9 +9,9 @@ import (
 
 // A sealed file (docs/formats/small-files.md), integers big endian:
 //
-//	magic 8 bytes | version uint32 | length uint32 | crc32c uint32 of all before it and of the payload | payload
+//	magic 4 bytes | version uint32 | length uint32 | crc32c uint32 of all before it and of the payload | payload
 const (
-	magicBytes = 8
+	magicBytes = 4
 	headBytes  = magicBytes + 4 + 4 + 4
 	// sealedPerm keeps identities from other users.
 	sealedPerm = 0o600
@@ -27,7 +27,7 @@ var (
 	ErrNotThisKind = errors.New("file is of another kind")
 )
 
-// WriteSealed replaces the file at path by the payload, sealed under a magic of 8 bytes and a version.
+// WriteSealed replaces the file at path by the payload, sealed under a magic of 4 bytes and a version.
 func WriteSealed(path, magic string, version uint32, payload []byte) error {
 	file, err := Seal(magic, version, payload)
 	if err != nil {
