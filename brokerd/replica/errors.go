@@ -26,8 +26,6 @@ var (
 	// ErrOffsetNotAvailable is returned by a new leader whose high watermark has not yet reached the start of
 	// its leader epoch (KIP-207), so that it cannot tell the latest offset.
 	ErrOffsetNotAvailable = errors.New("the new leader does not know the high watermark yet")
-	// ErrMessageTooLarge is returned when a record batch is larger than max.message.bytes.
-	ErrMessageTooLarge = errors.New("the record batch is larger than max.message.bytes")
 	// ErrLeaderEpochNotAbove is reported when the metadata gives this broker a leader epoch that is not above
 	// every leader epoch in its log. The role is refused: the log knows a later leader than the metadata does.
 	ErrLeaderEpochNotAbove = errors.New("the leader epoch is not above every leader epoch in the log")

@@ -139,6 +139,8 @@ func (l *leader) fetched(f followerFetch, v view) error {
 type wish struct {
 	leaderEpoch, partitionEpoch int32
 	isr                         []wishMember
+	// grows tells whether a follower joins; otherwise members leave.
+	grows bool
 }
 
 // wishMember is a broker with the broker epoch under which it fetched, noEpoch if it did not yet.
@@ -189,7 +191,7 @@ func (l *leader) maybeShrink(v view) (wish, bool) {
 
 // wishNow writes the wish that is out.
 func (l *leader) wishNow() wish {
-	w := wish{leaderEpoch: l.leaderEpoch, partitionEpoch: l.isr.partitionEpoch}
+	w := wish{leaderEpoch: l.leaderEpoch, partitionEpoch: l.isr.partitionEpoch, grows: l.isr.phase == isrPendingExpand}
 	for _, id := range l.isr.wished {
 		m := wishMember{broker: id, brokerEpoch: noEpoch}
 		if p, ok := l.followers[id]; ok {
@@ -200,9 +202,14 @@ func (l *leader) wishNow() wish {
 	return w
 }
 
+// waitsFor tells whether w is the wish that is out.
+func (l *leader) waitsFor(w wish) bool {
+	return l.isr.pending() && l.isr.partitionEpoch == w.partitionEpoch && l.leaderEpoch == w.leaderEpoch
+}
+
 // refused drops the wish w if it is still the one that is out.
 func (l *leader) refused(w wish) {
-	if l.isr.pending() && l.isr.partitionEpoch == w.partitionEpoch && l.leaderEpoch == w.leaderEpoch {
+	if l.waitsFor(w) {
 		l.isr = l.isr.revert()
 	}
 }
