@@ -1,0 +1,289 @@
+package active
+
+import (
+	"encoding/binary"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+
+	"github.com/skiffmq/skiff/fsm"
+	metadatav1 "github.com/skiffmq/skiff/proto/metadata/v1"
+	"github.com/skiffmq/skiff/quorum/controller"
+)
+
+// claimAttempt is a claim in flight.
+type claimAttempt struct {
+	id    uint64
+	nonce fsm.UUID
+	// renewal tells that the node held a claim up to this one and nothing happened between.
+	renewal bool
+	// barriers arrived before the claim was proposed; its image answers them.
+	barriers []*Op
+}
+
+// takeHint begins a claim, or ends it. A second "leading" in another term means that leadership was lost and won again
+// between two hints.
+func (c *Core) takeHint(now time.Time, h LeadershipHint) {
+	if c.leading && (!h.Leading || h.Term != c.term) {
+		c.endClaim(now, "leadership was lost")
+		c.failures = 0
+	}
+	c.leading, c.term = h.Leading, h.Term
+	switch {
+	case c.leading && c.phase == Idle:
+		c.claimAt = now
+	case !c.leading:
+		c.refuseQueued("this node is not the active controller")
+	}
+}
+
+// beginClaim proposes a ControllerClaimed alone in its entry.
+func (c *Core) beginClaim(now time.Time) {
+	img := c.cfg.Image()
+	if img == nil { // not initialised, or not yet restored
+		c.retryClaim(now, "this node has no image")
+		return
+	}
+	c.proposeClaim(now, img, false)
+}
+
+// renewClaim claims again from the open claim, so that the barriers have an entry to wait for.
+func (c *Core) renewClaim(now time.Time) {
+	img := c.tip.image
+	c.tip = nil
+	c.memory.clear()
+	c.proposeClaim(now, img, true)
+}
+
+func (c *Core) proposeClaim(now time.Time, img *fsm.Image, renewal bool) {
+	nonce := c.nonce()
+	entry, err := fsm.EncodeEnvelope(c.claimEnvelope(now, img, nonce))
+	if err != nil {
+		c.retryClaim(now, fmt.Sprintf("the claim cannot be encoded: %v", err))
+		return
+	}
+	c.nextID++
+	c.claim = &claimAttempt{id: c.nextID, nonce: nonce, renewal: renewal, barriers: c.barriers}
+	c.barriers = nil
+	c.phase = Claiming
+	c.do(Propose{ID: c.claim.id, Claim: true, Entry: entry, Timeout: c.cfg.ProposeTimeout})
+}
+
+// claimEnvelope leaves out what the claimant cannot know: where its entry lands.
+func (c *Core) claimEnvelope(now time.Time, img *fsm.Image, nonce fsm.UUID) *metadatav1.Envelope {
+	return &metadatav1.Envelope{
+		Format:    fsm.EnvelopeFormat,
+		ClusterId: img.ClusterID(),
+		Lineage:   img.Lineage().ID.Proto(),
+		Batches: []*metadatav1.Batch{{
+			TimeMs:    max(now.UnixMilli(), img.LastBatchTimeMs()),
+			RequestId: nonce.Bytes(),
+			Cause:     &metadatav1.Cause{Principal: "controller", RequestKind: "Claim"},
+			Reason:    &metadatav1.Reason{Code: "leadership_won", Text: fmt.Sprintf("node %d leads the quorum", c.cfg.NodeID)},
+			Records: []*metadatav1.Record{{Kind: &metadatav1.Record_ControllerClaimed{
+				ControllerClaimed: &metadatav1.ControllerClaimed{
+					NodeId:        c.cfg.NodeID,
+					DirectoryId:   c.cfg.DirectoryID.Bytes(),
+					IncarnationId: c.cfg.IncarnationID.Bytes(),
+					Nonce:         nonce.Bytes(),
+				},
+			}}},
+		}},
+	}
+}
+
+// nonce draws 16 bytes from the environment's dice.
+func (c *Core) nonce() fsm.UUID {
+	rnd := c.cfg.Env().Rand
+	var u fsm.UUID
+	binary.BigEndian.PutUint64(u[:8], rnd.Uint64())
+	binary.BigEndian.PutUint64(u[8:], rnd.Uint64())
+	return u
+}
+
+// takeClaimAnswer opens the claim, or tries again.
+func (c *Core) takeClaimAnswer(now time.Time, ev ClaimAnswered) {
+	if c.phase != Claiming || c.claim.id != ev.ID {
+		return // an attempt that was given up
+	}
+	res := ev.Answer.Result
+	switch {
+	case ev.Answer.Err != nil:
+		c.retryClaim(now, ev.Answer.Err.Error())
+	case res.Outcome == fsm.Dropped:
+		c.retryClaim(now, "the claim was dropped: "+mismatch(res.Mismatch))
+	case res.Outcome == fsm.Broken:
+		c.retryClaim(now, "the claim does not fold: "+errorText(res.Err))
+		c.do(Halt{Err: brokenError(res.Err)})
+	default:
+		c.openClaim(now, res.Image)
+	}
+}
+
+// openClaim begins to decide on the image that the claim was folded into.
+func (c *Core) openClaim(now time.Time, img *fsm.Image) {
+	claim, ok := img.Claim()
+	if !ok || claim.Nonce != c.claim.nonce {
+		c.retryClaim(now, "the answer is about another claim")
+		return
+	}
+	attempt := c.claim
+	c.claim, c.phase = nil, Open
+	c.tip = &tip{epoch: img.ControllerEpoch(), claimOffset: img.ClaimOffset(), image: img}
+	c.counts.Claims++
+	for _, op := range attempt.barriers {
+		c.settle(op, Outcome{Image: img, MetadataOffset: img.AppliedOffset()})
+	}
+	if attempt.renewal {
+		return
+	}
+	c.note(hclog.Info, "claim opened: this node is the active controller", "controller_epoch", c.tip.epoch, "metadata_offset", img.AppliedOffset())
+	c.startDuties(now, img)
+}
+
+// retryClaim gives up the claim in flight and plans the next.
+func (c *Core) retryClaim(now time.Time, why string) {
+	if c.claim != nil {
+		for _, op := range c.claim.barriers {
+			c.settle(op, Outcome{Err: notDone(op.kind, "the claim failed")})
+		}
+	}
+	c.claim, c.phase = nil, Idle
+	c.planClaim(now)
+	c.note(hclog.Warn, "claim failed", "why", why, "retry_in", c.claimAt.Sub(now))
+}
+
+// planClaim sets when to claim again: at once after a claim that worked, later and later when claims fail.
+func (c *Core) planClaim(now time.Time) {
+	pause := time.Duration(0)
+	if c.failures > 0 {
+		pause = min(claimBackoffMin<<min(c.failures-1, 16), claimBackoffMax)
+	}
+	c.failures++
+	c.claimAt = now.Add(pause)
+}
+
+// endClaim stops deciding and throws the tip away. What was proposed is kept until its outcome is known; everybody else
+// is told that nothing was done.
+func (c *Core) endClaim(now time.Time, why string) {
+	switch c.phase {
+	case Idle:
+		return
+	case Claiming:
+		c.retryClaim(now, why)
+		return
+	case Open:
+	}
+	t := c.tip
+	c.tip, c.phase = nil, Idle
+	c.memory.clear()
+	c.expiring = false
+	c.note(hclog.Warn, "claim ended", "why", why, "controller_epoch", t.epoch, "in_flight", len(t.flights))
+	c.scatter(t)
+	c.planClaim(now)
+}
+
+// scatter lets go of a tip: what was not proposed is given up, what was becomes an orphan.
+func (c *Core) scatter(t *tip) {
+	for _, s := range t.staged {
+		if s.last {
+			c.abandon(s.owner)
+		}
+		for _, d := range s.riders {
+			c.abandon(d)
+		}
+	}
+	for _, f := range t.flights {
+		c.orphan(f)
+	}
+}
+
+// abandon answers a decision that will never be proposed as a whole.
+func (c *Core) abandon(d *decided) {
+	for _, op := range d.ops {
+		if d.proposed {
+			c.settle(op, Outcome{Err: unknownOutcome(op.kind, "the claim ended when a part of it was decided")})
+		} else {
+			c.settle(op, Outcome{Err: notDone(op.kind, "the claim ended before it was proposed")})
+		}
+	}
+	d.ops = nil
+}
+
+// orphan keeps an entry of the claim that has just ended. Those who only rode on it changed nothing and may ask again.
+func (c *Core) orphan(f *flight) {
+	var kept []*decided
+	for _, d := range f.waiters {
+		if d.writes {
+			kept = append(kept, d)
+			continue
+		}
+		c.abandon(d)
+	}
+	f.waiters = kept
+	for _, op := range f.barriers {
+		c.settle(op, Outcome{Err: notDone(op.kind, "the claim ended")})
+	}
+	f.barriers = nil
+	c.orphans = append(c.orphans, f)
+}
+
+// takeObserved learns from an entry of the log what became of ours.
+func (c *Core) takeObserved(now time.Time, o Observed) {
+	if !o.Claim {
+		c.observeOrphan(o)
+		return
+	}
+	if !o.Applied {
+		return
+	}
+	if c.phase == Open && o.ClaimOffset > c.tip.claimOffset {
+		c.endClaim(now, "another claim was applied")
+	}
+	// From here on no entry of an earlier claim passes the guard, and those that did pass were seen before.
+	for i := len(c.orphans) - 1; i >= 0; i-- {
+		if f := c.orphans[i]; f.claimOffset < o.ClaimOffset {
+			c.dropOrphan(i)
+			c.resolve(f, false)
+		}
+	}
+}
+
+// observeOrphan resolves an orphan whose entry was seen in the log.
+func (c *Core) observeOrphan(o Observed) {
+	i := slices.IndexFunc(c.orphans, func(f *flight) bool { return f.claimOffset == o.ClaimOffset && f.first == o.FirstOffset })
+	if i < 0 {
+		return
+	}
+	f := c.orphans[i]
+	c.dropOrphan(i)
+	c.resolve(f, o.Applied)
+}
+
+// takeRestored ends the claim: a snapshot hides which entries took effect.
+func (c *Core) takeRestored(now time.Time) {
+	c.endClaim(now, "the image was restored from a snapshot")
+	for _, f := range c.orphans {
+		c.lose(f, "the image was replaced by a snapshot")
+	}
+	c.orphans = nil
+}
+
+func (c *Core) dropOrphan(i int) { c.orphans = slices.Delete(c.orphans, i, i+1) }
+
+// sweepOrphans forgets the entries that nobody waits for any longer.
+func (c *Core) sweepOrphans() {
+	c.orphans = slices.DeleteFunc(c.orphans, func(f *flight) bool {
+		return !slices.ContainsFunc(f.owners, func(d *decided) bool { return len(d.ops) > 0 })
+	})
+}
+
+// liveEnv returns the environment of decisions made at now.
+func (c *Core) liveEnv(now time.Time) *controller.Env {
+	env := *c.cfg.Env()
+	env.Now = now
+	env.Liveness = c.liveness
+	return &env
+}

@@ -1,0 +1,137 @@
+package active
+
+import (
+	"github.com/skiffmq/skiff/fsm"
+	metadatav1 "github.com/skiffmq/skiff/proto/metadata/v1"
+)
+
+// tip is the image that the next decision sees: what was applied when the claim was opened, and everything that was
+// decided since. It lives as long as the claim.
+type tip struct {
+	epoch       int64
+	claimOffset int64
+	// image is never published: it may hold what is never committed.
+	image *fsm.Image
+
+	// staged batches are folded into image and not proposed yet, in order.
+	staged      []staged
+	stagedBytes int
+	// flights are proposed and not answered yet, in order.
+	flights     []*flight
+	flightBytes int
+}
+
+// staged is a batch that waits for its entry.
+type staged struct {
+	batch *metadatav1.Batch
+	size  int
+	// before and after are the tip around the batch.
+	before *fsm.Image
+	after  *fsm.Image
+	// owner made the batch; last says that it is the owner's last one.
+	owner *decided
+	last  bool
+	// riders changed nothing themselves, and were decided when this was the newest batch.
+	riders []*decided
+}
+
+// flight is an entry that was proposed.
+type flight struct {
+	id          uint64
+	epoch       int64
+	claimOffset int64
+	first       int64
+	bytes       int
+	// after is the tip after the entry.
+	after *fsm.Image
+	// owners have batches in the entry; those in waiters have their last one here, or rode on it.
+	owners  []*decided
+	waiters []*decided
+	// barriers are answered with the image after the entry.
+	barriers []*Op
+}
+
+// decided is a request whose decision was made in the open claim.
+type decided struct {
+	// ops are answered with the decision: the request and its retries.
+	ops     []*Op
+	outcome Outcome
+	// writes tells that the decision made batches; proposed that one of them was handed to the log, begun that one took
+	// effect, done that all of them did.
+	writes   bool
+	proposed bool
+	begun    bool
+	done     bool
+}
+
+// hasRoom tells whether another entry may be proposed.
+func (t *tip) hasRoom(depth int) bool {
+	return len(t.flights) < depth && t.flightBytes+fsm.MaxEntryBytes <= MaxInFlightBytes
+}
+
+// stage adds a decision's batches.
+func (t *tip) stage(parts []staged) {
+	for _, p := range parts {
+		t.stagedBytes += p.size + batchOverhead
+	}
+	t.staged = append(t.staged, parts...)
+	t.image = parts[len(parts)-1].after
+}
+
+// ride makes d wait for everything that it was decided on. It returns false when all of that is applied already.
+func (t *tip) ride(d *decided) bool {
+	switch {
+	case len(t.staged) > 0:
+		last := &t.staged[len(t.staged)-1]
+		last.riders = append(last.riders, d)
+	case len(t.flights) > 0:
+		last := t.flights[len(t.flights)-1]
+		last.waiters = append(last.waiters, d)
+	default:
+		return false
+	}
+	return true
+}
+
+// launch takes as many staged batches as fit an entry and makes a flight of them.
+func (t *tip) launch(id uint64) (*flight, []*metadatav1.Batch) {
+	f := &flight{id: id, epoch: t.epoch, claimOffset: t.claimOffset, first: t.staged[0].before.NextOffset()}
+	var batches []*metadatav1.Batch
+	for _, s := range t.staged {
+		if len(batches) > 0 && f.bytes+s.size+batchOverhead > fsm.MaxEntryBytes-envelopeOverhead {
+			break
+		}
+		f.bytes += s.size + batchOverhead
+		batches = append(batches, s.batch)
+		f.owners = append(f.owners, s.owner)
+		s.owner.proposed = true
+		if s.last {
+			f.waiters = append(f.waiters, s.owner)
+		}
+		f.waiters = append(f.waiters, s.riders...)
+		f.after = s.after
+	}
+	t.staged = append([]staged(nil), t.staged[len(batches):]...)
+	t.stagedBytes -= f.bytes
+	t.flights = append(t.flights, f)
+	t.flightBytes += f.bytes
+	return f, batches
+}
+
+// land removes the first n entries in flight and returns them.
+func (t *tip) land(n int) []*flight {
+	landed := t.flights[:n:n]
+	t.flights = append([]*flight(nil), t.flights[n:]...)
+	for _, f := range landed {
+		t.flightBytes -= f.bytes
+	}
+	return landed
+}
+
+// rebase replaces the tip by the equal image that was applied, once nothing else is on its way: the two share less
+// memory with every entry.
+func (t *tip) rebase(applied *fsm.Image) {
+	if len(t.flights) == 0 && len(t.staged) == 0 {
+		t.image = applied
+	}
+}

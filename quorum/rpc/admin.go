@@ -1,0 +1,48 @@
+package rpc
+
+import (
+	"context"
+
+	controllerv1 "github.com/skiffmq/skiff/proto/controller/v1"
+	"github.com/skiffmq/skiff/quorum/controller"
+)
+
+// adminService is what operators and clients ask for. See AdminService in admin.proto.
+type adminService struct {
+	controllerv1.UnimplementedAdminServiceServer
+	Deps
+}
+
+// withContext is a request that says on whose behalf it is made.
+type withContext interface {
+	GetContext() *controllerv1.RequestContext
+}
+
+func doAdmin[Req withContext, Resp any](ctx context.Context, d Deps, decide decision[Req, Resp], req Req, kind string) (Resp, error) {
+	by, err := onBehalf(ctx, req.GetContext(), kind)
+	if err != nil {
+		var none Resp
+		return none, err
+	}
+	return do(ctx, d, decide, req, by)
+}
+
+// CreateTopics has package controller decide it.
+func (s *adminService) CreateTopics(ctx context.Context, req *controllerv1.CreateTopicsRequest) (*controllerv1.CreateTopicsResponse, error) {
+	return doAdmin(ctx, s.Deps, controller.CreateTopics, req, "CreateTopics")
+}
+
+// DeleteTopics has package controller decide it.
+func (s *adminService) DeleteTopics(ctx context.Context, req *controllerv1.DeleteTopicsRequest) (*controllerv1.DeleteTopicsResponse, error) {
+	return doAdmin(ctx, s.Deps, controller.DeleteTopics, req, "DeleteTopics")
+}
+
+// ElectLeaders has package controller decide it.
+func (s *adminService) ElectLeaders(ctx context.Context, req *controllerv1.ElectLeadersRequest) (*controllerv1.ElectLeadersResponse, error) {
+	return doAdmin(ctx, s.Deps, controller.ElectLeaders, req, "ElectLeaders")
+}
+
+// UnregisterBroker has package controller decide it.
+func (s *adminService) UnregisterBroker(ctx context.Context, req *controllerv1.UnregisterBrokerRequest) (*controllerv1.UnregisterBrokerResponse, error) {
+	return doAdmin(ctx, s.Deps, controller.UnregisterBroker, req, "UnregisterBroker")
+}

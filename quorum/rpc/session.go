@@ -1,0 +1,196 @@
+package rpc
+
+import (
+	"context"
+	"errors"
+	"io"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/metadata"
+
+	"github.com/skiffmq/skiff/fsm"
+	controllerv1 "github.com/skiffmq/skiff/proto/controller/v1"
+	metadatav1 "github.com/skiffmq/skiff/proto/metadata/v1"
+	"github.com/skiffmq/skiff/quorum/active"
+	"github.com/skiffmq/skiff/quorum/controller"
+)
+
+const (
+	// maxUnsent is the number of answers that may wait for a broker that does not read.
+	maxUnsent = 16
+	// heartbeatTimeout bounds the wait for one heartbeat's decision; the next heartbeat asks again.
+	heartbeatTimeout = 10 * time.Second
+)
+
+// session is one broker's stream.
+type session struct {
+	*brokerService
+	stream grpc.BidiStreamingServer[controllerv1.SessionRequest, controllerv1.SessionResponse]
+	// answers go out in the order in which they were made.
+	answers chan *controllerv1.SessionResponse
+	// broken receives why the session ends. Invariant: capacity 1; the first reason counts.
+	broken chan error
+	// brokerID is set by the first heartbeat, -1 before it.
+	brokerID int32
+}
+
+// Session notes heartbeats as they arrive and answers them, until the broker goes or this node is no longer active.
+func (s *brokerService) Session(stream grpc.BidiStreamingServer[controllerv1.SessionRequest, controllerv1.SessionResponse]) error {
+	if err := s.admit(); err != nil {
+		return err
+	}
+	changed := s.Loop.Changed()
+	if !s.Loop.Active() {
+		return s.notActive()
+	}
+	// The header tells the broker that the session is open.
+	if err := stream.SendHeader(metadata.MD{}); err != nil {
+		return err
+	}
+	ss := &session{
+		brokerService: s, stream: stream, brokerID: -1,
+		answers: make(chan *controllerv1.SessionResponse, maxUnsent), broken: make(chan error, 1),
+	}
+	go ss.receive()
+	return ss.send(changed)
+}
+
+// send sends the answers. It returns when the session ends.
+func (ss *session) send(changed <-chan struct{}) error {
+	for {
+		select {
+		case a := <-ss.answers:
+			if err := ss.stream.Send(a); err != nil {
+				return err
+			}
+		case err := <-ss.broken:
+			return ss.flush(err)
+		case <-changed:
+			changed = ss.Loop.Changed()
+			if !ss.Loop.Active() {
+				return ss.notActive()
+			}
+		}
+	}
+}
+
+// flush sends the answers that were made before the session ended for a reason.
+func (ss *session) flush(reason error) error {
+	for {
+		select {
+		case a := <-ss.answers:
+			if err := ss.stream.Send(a); err != nil {
+				return err
+			}
+		default:
+			return reason
+		}
+	}
+}
+
+// receive takes heartbeats until the stream ends. It never waits for anything but the next one.
+func (ss *session) receive() {
+	for {
+		req, err := ss.stream.Recv()
+		if err == nil {
+			err = ss.take(req)
+		}
+		switch {
+		case errors.Is(err, io.EOF):
+			ss.end(nil)
+			return
+		case err != nil:
+			ss.end(err)
+			return
+		}
+	}
+}
+
+func (ss *session) end(err error) {
+	select {
+	case ss.broken <- err:
+	default:
+	}
+}
+
+// take notes one heartbeat and sees that it is answered. An error ends the session.
+func (ss *session) take(req *controllerv1.SessionRequest) error {
+	if !ss.Loop.Active() {
+		return ss.notActive()
+	}
+	if ss.brokerID >= 0 && ss.brokerID != req.GetBrokerId() {
+		return ss.refuse(controllerv1.ErrorCode_ERROR_CODE_INVALID_REQUEST,
+			"a heartbeat of broker %d came on the session of broker %d", req.GetBrokerId(), ss.brokerID)
+	}
+	ss.brokerID = req.GetBrokerId()
+	img := ss.Image()
+	if b, ok := img.Broker(req.GetBrokerId()); ok && b.Epoch == req.GetBrokerEpoch() && !req.GetGoodbye() {
+		ss.Loop.Sessions().Touch(req.GetBrokerId(), req.GetBrokerEpoch(), req.GetMetadataOffset())
+	}
+	if !controller.NeedsDecision(img, req) {
+		return ss.answer(steady(img, req))
+	}
+	if !ss.pending.enter(req.GetBrokerId()) {
+		return ss.answer(asItIs(img, req))
+	}
+	go ss.decide(req)
+	return nil
+}
+
+// decide has one heartbeat decided. What cannot be decided now is answered with the state as it is: the next heartbeat
+// asks again.
+func (ss *session) decide(req *controllerv1.SessionRequest) {
+	defer ss.pending.leave(req.GetBrokerId())
+	// A goodbye must be decided although its stream ends.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ss.stream.Context()), heartbeatTimeout)
+	defer cancel()
+	by := byBroker(ss.stream.Context(), "BrokerHeartbeat")
+	resp, _, err := active.Do(ctx, ss.Loop, controller.Heartbeat, req, by.cause, fsm.UUID{})
+	switch {
+	case active.IsRefused(err, controllerv1.ErrorCode_ERROR_CODE_NOT_CONTROLLER):
+		ss.end(ss.status(err))
+		return
+	case err != nil:
+		ss.Logger.Warn("a heartbeat was not decided", "broker", req.GetBrokerId(), "error", err)
+		resp = asItIs(ss.Image(), req)
+	}
+	if err := ss.answer(resp); err != nil {
+		ss.end(err)
+	}
+}
+
+// answer queues an answer. It does not wait: a broker that leaves so many answers unread is cut off.
+func (ss *session) answer(resp *controllerv1.SessionResponse) error {
+	select {
+	case ss.answers <- resp:
+		return nil
+	default:
+		return ss.refuse(controllerv1.ErrorCode_ERROR_CODE_OVERLOADED, "%d answers to broker %d wait unread", maxUnsent, ss.brokerID)
+	}
+}
+
+// steady answers a heartbeat that changes nothing.
+func steady(img *fsm.Image, req *controllerv1.SessionRequest) *controllerv1.SessionResponse {
+	env := &controller.Env{Now: time.UnixMilli(img.LastBatchTimeMs()), Limits: controller.DefaultLimits(), Cause: &metadatav1.Cause{}}
+	resp := controller.Heartbeat(img, env, req).Reply
+	if resp.GetMetadataOffset() == 0 {
+		resp.MetadataOffset = img.AppliedOffset()
+	}
+	return resp
+}
+
+// asItIs answers a heartbeat with the broker's state in the image.
+func asItIs(img *fsm.Image, req *controllerv1.SessionRequest) *controllerv1.SessionResponse {
+	resp := &controllerv1.SessionResponse{
+		Sequence:        req.GetSequence(),
+		IsFenced:        true,
+		ControllerEpoch: img.ControllerEpoch(),
+		MetadataOffset:  img.AppliedOffset(),
+	}
+	if b, ok := img.Broker(req.GetBrokerId()); ok {
+		resp.IsFenced = b.Fenced
+		resp.IsCaughtUp = req.GetMetadataOffset() >= b.Epoch
+	}
+	return resp
+}
