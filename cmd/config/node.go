@@ -130,7 +130,7 @@ func (v *Values) checkRoles() error {
 func (v *Values) topicDefaults() TopicDefaults {
 	return TopicDefaults{
 		NumPartitions:         v.int32("num.partitions"),
-		ReplicationFactor:     int16(v.int64("default.replication.factor")), //nolint:gosec // the kind bounds it
+		ReplicationFactor:     int16(v.int64("default.replication.factor")),
 		MinInsyncReplicas:     v.int32("min.insync.replicas"),
 		UncleanLeaderElection: v.flag("unclean.leader.election.enable"),
 		MessageBytesMax:       v.int32("message.max.bytes"),

@@ -36,7 +36,7 @@ func (v *Values) int64(key string) int64 {
 	return n
 }
 
-func (v *Values) int32(key string) int32 { return int32(v.int64(key)) } //nolint:gosec // the kind bounds it
+func (v *Values) int32(key string) int32 { return int32(v.int64(key)) }
 
 // millis reads a key in milliseconds; a negative one stays negative.
 func (v *Values) millis(key string) time.Duration {

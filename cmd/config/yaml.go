@@ -81,9 +81,9 @@ func (w *yamlWalk) value(key string, node *yaml.Node, depth int) error {
 			return w.add(key, "", node.Line)
 		}
 		return w.add(key, strings.TrimSpace(node.Value), node.Line)
-	default:
-		return fmt.Errorf("%s:%d: %s: anchors are not supported", w.name, node.Line, key)
+	case yaml.AliasNode, yaml.DocumentNode:
 	}
+	return fmt.Errorf("%s:%d: %s: anchors are not supported", w.name, node.Line, key)
 }
 
 func (w *yamlWalk) items(key string, node *yaml.Node) ([]string, error) {

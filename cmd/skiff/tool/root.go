@@ -6,7 +6,6 @@ package tool
 
 import (
 	"context"
-	"errors"
 	"io"
 	"os"
 	"os/signal"
@@ -99,13 +98,4 @@ func untilSignal(parent context.Context) (first, second context.Context, stop fu
 		endFirst()
 		endSecond()
 	}
-}
-
-// failed gives an error without an exit code one line of fix.
-func failed(err error, fix string) error {
-	var exit *config.ExitError
-	if err == nil || errors.As(err, &exit) {
-		return err
-	}
-	return &config.ExitError{Code: config.ExitFailed, Cause: err.Error(), Fix: fix, Err: err}
 }

@@ -58,7 +58,7 @@ func (c *Client) ask(ctx context.Context, method, path string, into any) error {
 			Fix: "start it with `skiff up`, or name its directory with --data or SKIFF_DATA", Err: err,
 		}
 	}
-	defer response.Body.Close() //nolint:errcheck // only read
+	defer response.Body.Close()
 	body := json.NewDecoder(io.LimitReader(response.Body, statusBytes))
 	if response.StatusCode != http.StatusOK {
 		var r refusal

@@ -51,7 +51,7 @@ func (l *launcher) start(s Spec, where layout) (*exec.Cmd, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer logFile.Close() //nolint:errcheck // the child has its own descriptor
+	defer logFile.Close()
 	cmd := exec.Command(l.executable, daemon(s.Role), "--config", where.conf(s.Name))
 	cmd.Stdout, cmd.Stderr = logFile, logFile
 	cmd.Env = childEnvironment(os.Environ())
@@ -89,7 +89,7 @@ func openLog(path string) (*os.File, error) {
 			return nil, fmt.Errorf("set the log aside: %w", err)
 		}
 	}
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o644) //nolint:gosec // a log; the umask decides
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o644)
 	if err != nil {
 		return nil, fmt.Errorf("open the log: %w", err)
 	}

@@ -65,7 +65,7 @@ func (l layout) directories() []string {
 func (l layout) socket() (string, error) { return socketPath(l.dir) }
 func (l layout) makeDirectories() error {
 	for _, dir := range l.directories() {
-		if err := os.MkdirAll(dir, 0o755); err != nil { //nolint:gosec // data of a development cluster; the umask decides
+		if err := os.MkdirAll(dir, 0o755); err != nil {
 			return config.Failed("choose a directory that can be written, with --data", "%v", err)
 		}
 	}
@@ -77,7 +77,7 @@ func specs(controllers, brokers, base int) []Spec {
 	var list []Spec
 	for i := range controllers {
 		list = append(list, Spec{
-			Name: fmt.Sprintf("c%d", i+1), Role: Quorum, ID: int32(firstVoter + i), //nolint:gosec // at most controllersMax
+			Name: fmt.Sprintf("c%d", i+1), Role: Quorum, ID: int32(firstVoter + i),
 			Port: base + 1 + portStep*i, AdminPort: base + adminQuorum + portStep*i,
 		})
 	}
@@ -89,7 +89,7 @@ func brokerSpecs(first, last, base int) []Spec {
 	var list []Spec
 	for i := first; i < last; i++ {
 		list = append(list, Spec{
-			Name: fmt.Sprintf("b%d", i+1), Role: Broker, ID: int32(i + 1), //nolint:gosec // at most brokersMax
+			Name: fmt.Sprintf("b%d", i+1), Role: Broker, ID: int32(i + 1),
 			Port: base + portStep*i, AdminPort: base + adminBroker + portStep*i,
 		})
 	}

@@ -18,13 +18,13 @@ import (
 type lock struct{ file *os.File }
 
 func takeLock(path string) (*lock, error) {
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o644) //nolint:gosec // the pid in it is no secret
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o644)
 	if err != nil {
 		return nil, config.Failed("choose a directory that can be written, with --data", "%v", err)
 	}
 	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
 		holder, _ := io.ReadAll(io.LimitReader(f, 32)) // only to word the message
-		f.Close()                                      //nolint:errcheck // nothing was written
+		f.Close()
 		if errors.Is(err, unix.EWOULDBLOCK) {
 			return nil, config.Failed("stop it first, or choose another --data", "skiff up already runs this cluster (pid %s, lock %s)", strings.TrimSpace(string(holder)), path)
 		}

@@ -26,13 +26,13 @@ func freePorts(list []Spec) error {
 	var held []net.Listener
 	defer func() {
 		for _, l := range held {
-			l.Close() //nolint:errcheck // nothing was accepted
+			l.Close()
 		}
 	}()
 	most := ephemeralLeast()
 	pick := func() (int, error) {
 		for range freePortTries {
-			port := freePortLeast + rand.IntN(most-freePortLeast) //nolint:gosec // not a secret
+			port := freePortLeast + rand.IntN(most-freePortLeast)
 			l, err := net.Listen("tcp", net.JoinHostPort(host, strconv.Itoa(port)))
 			if err == nil {
 				held = append(held, l)

@@ -31,7 +31,7 @@ func fetchStatus(ctx context.Context, s Spec) (*admin.Status, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer response.Body.Close() //nolint:errcheck // only read
+	defer response.Body.Close()
 	if response.StatusCode != http.StatusOK {
 		return nil, fmt.Errorf("%s answers %s", s.Admin(), response.Status)
 	}
