@@ -69,7 +69,9 @@ type goPackage struct {
 }
 
 // floor is the package's path in the module.
-func (p goPackage) floor() string { return strings.TrimPrefix(strings.TrimPrefix(p.ImportPath, module), "/") }
+func (p goPackage) floor() string {
+	return strings.TrimPrefix(strings.TrimPrefix(p.ImportPath, module), "/")
+}
 
 // ours are the packages of the module that p imports.
 func (p goPackage) ours() []string {
