@@ -19,12 +19,13 @@ func BalanceLeaders(img *fsm.Image, env *Env) Decision[bool] {
 	return env.electSome(img, img.Imbalanced(), why, prefer)
 }
 
-// ElectUncleanLeaders finds leaders for partitions that have none, where the topic allows an unclean one (Kafka's
-// electUnclean task). The other events elect uncleanly at once; this one is for topics whose configuration has changed
-// since. The reply tells whether another run has more to do.
-func ElectUncleanLeaders(img *fsm.Image, env *Env) Decision[bool] {
+// ElectLeaderless finds leaders for partitions that have none: clean ones, and unclean ones where the topic allows them
+// (Kafka's electUnclean task). The events that take leaders away elect at once. This one is for topics whose
+// configuration has changed since, and for a fencing of which a controller before this one committed only the first
+// batches. The reply tells whether another run has more to do.
+func ElectLeaderless(img *fsm.Image, env *Env) Decision[bool] {
 	automatic := func(id fsm.PartitionID) election { return env.automatic(img, id.Topic) }
-	why := reason("unclean_leaders_elected", "partitions without a leader may have an unclean one")
+	why := reason("leaderless_elected", "partitions without a leader may have one")
 	return env.electSome(img, img.Leaderless(), why, automatic)
 }
 

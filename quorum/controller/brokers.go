@@ -1,12 +1,16 @@
 package controller
 
 import (
-	"slices"
+	"bytes"
 
 	"github.com/skiffmq/skiff/fsm"
 	controllerv1 "github.com/skiffmq/skiff/proto/controller/v1"
 	metadatav1 "github.com/skiffmq/skiff/proto/metadata/v1"
+	"google.golang.org/protobuf/proto"
 )
+
+// maxRegistrationBytes bounds what one broker may register, names of hosts and all (I20).
+const maxRegistrationBytes = 64 << 10
 
 // RegisterBroker makes the caller the holder of a broker id (Kafka's BrokerRegistration).
 //
@@ -16,26 +20,12 @@ func RegisterBroker(img *fsm.Image, env *Env, req *controllerv1.RegisterRequest)
 	if refusal := env.checkRegistration(img, req); refusal != nil {
 		return Decision[*controllerv1.RegisterResponse]{Refused: refusal}
 	}
-	rec := &metadatav1.RegisterBroker{
-		BrokerId:      req.GetBrokerId(),
-		IncarnationId: slices.Clone(req.GetIncarnationId()),
-		Listeners:     req.GetListeners(),
-		Features:      req.GetFeatures(),
-		Rack:          req.Rack,
-		Directories:   req.GetDirectories(),
+	records, why := env.register(img, req)
+	rec := records[len(records)-1].GetRegisterBroker()
+	if size := proto.Size(rec); size > maxRegistrationBytes {
+		return refuse[*controllerv1.RegisterResponse](controllerv1.ErrorCode_ERROR_CODE_INVALID_REGISTRATION,
+			"the registration of broker %d has %d bytes, at most %d are taken", rec.GetBrokerId(), size, maxRegistrationBytes)
 	}
-	was, known := img.Broker(req.GetBrokerId())
-	var records []*metadatav1.Record
-	var why *metadatav1.Reason
-	if known && slices.Equal(was.IncarnationID.Bytes(), req.GetIncarnationId()) {
-		rec.BrokerEpoch, rec.Fenced, rec.InControlledShutdown = was.Epoch, was.Fenced, was.InControlledShutdown
-		why = reason("broker_amended", "broker %d registered again with the same incarnation", was.ID)
-	} else {
-		records = env.leaveISRs(img, []int32{req.GetBrokerId()})
-		rec.BrokerEpoch, rec.Fenced = img.NextOffset()+int64(len(records)), true
-		why = registrationReason(was, known, req)
-	}
-	records = append(records, &metadatav1.Record{Kind: &metadatav1.Record_RegisterBroker{RegisterBroker: rec}})
 	epoch, now := rec.GetBrokerEpoch(), env.Now
 	return Decision[*controllerv1.RegisterResponse]{
 		Batches: env.batches(img, why, records),
@@ -49,10 +39,34 @@ func RegisterBroker(img *fsm.Image, env *Env, req *controllerv1.RegisterRequest)
 	}
 }
 
+// register makes the records of a registration: what the old incarnation leaves first, the registration last.
+func (e *Env) register(img *fsm.Image, req *controllerv1.RegisterRequest) ([]*metadatav1.Record, *metadatav1.Reason) {
+	rec := &metadatav1.RegisterBroker{
+		BrokerId:      req.GetBrokerId(),
+		IncarnationId: req.GetIncarnationId(),
+		Listeners:     req.GetListeners(),
+		Features:      req.GetFeatures(),
+		Rack:          req.Rack,
+		Directories:   req.GetDirectories(),
+	}
+	was, known := img.Broker(req.GetBrokerId())
+	var records []*metadatav1.Record
+	var why *metadatav1.Reason
+	if known && bytes.Equal(was.IncarnationID.Bytes(), req.GetIncarnationId()) {
+		rec.BrokerEpoch, rec.Fenced, rec.InControlledShutdown = was.Epoch, was.Fenced, was.InControlledShutdown
+		why = reason("broker_amended", "broker %d registered again with the same incarnation", was.ID)
+	} else {
+		records = e.leaveISRs(img, []int32{req.GetBrokerId()})
+		rec.BrokerEpoch, rec.Fenced = img.NextOffset()+int64(len(records)), true
+		why = registrationReason(was, known, req)
+	}
+	return append(records, &metadatav1.Record{Kind: &metadatav1.Record_RegisterBroker{RegisterBroker: rec}}), why
+}
+
 func registrationReason(was *fsm.Broker, known bool, req *controllerv1.RegisterRequest) *metadatav1.Reason {
 	switch {
 	case !known:
-		return reason("broker_registered", "broker %d registered for the first time", req.GetBrokerId())
+		return reason("broker_registered", "broker %d registered, which was not known", req.GetBrokerId())
 	case req.GetPreviousBrokerEpoch() == was.Epoch:
 		return reason("broker_registered", "broker %d started again after a clean stop", was.ID)
 	}

@@ -116,6 +116,9 @@ func (c *change) lastMember() []int32 {
 	return c.was.ISR[:1]
 }
 
+// after is the partition as it will be.
+func (c *change) after() fsm.Partition { return after(c.was, c.record()) }
+
 // after is the partition once rec is folded: the answer to give to its leader.
 func after(was fsm.Partition, rec *metadatav1.PartitionChange) fsm.Partition {
 	now := was

@@ -40,7 +40,6 @@ func (e *Env) automatic(img *fsm.Image, topic fsm.UUID) election {
 // leaveISRs takes the brokers in gone out of every ISR and moves their leaderships, all decided together, so that no
 // leadership moves to a broker that is about to go as well.
 func (e *Env) leaveISRs(img *fsm.Image, gone []int32) []*metadatav1.Record {
-	mayLead := activeWithout(img, gone)
 	var records []*metadatav1.Record
 	seen := map[fsm.PartitionID]bool{}
 	for _, broker := range gone {
@@ -50,15 +49,20 @@ func (e *Env) leaveISRs(img *fsm.Image, gone []int32) []*metadatav1.Record {
 				continue
 			}
 			seen[id] = true
-			c := newChange(id, p, mayLead)
-			c.isr = without(p.ISR, gone...)
-			c.election = e.automatic(img, id.Topic)
-			if rec := c.record(); rec != nil {
+			if rec := e.leaveISR(img, id, p, gone).record(); rec != nil {
 				records = append(records, changeRecord(rec))
 			}
 		}
 	}
 	return records
+}
+
+// leaveISR takes the brokers in gone out of one ISR.
+func (e *Env) leaveISR(img *fsm.Image, id fsm.PartitionID, p fsm.Partition, gone []int32) *change {
+	c := newChange(id, p, activeWithout(img, gone))
+	c.isr = without(p.ISR, gone...)
+	c.election = e.automatic(img, id.Topic)
+	return c
 }
 
 // electLeaderless looks for leaders of all partitions that have none.

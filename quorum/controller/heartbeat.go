@@ -164,10 +164,12 @@ func fenceReason(b *fsm.Broker, req *controllerv1.SessionRequest) *metadatav1.Re
 	switch {
 	case req.GetGoodbye():
 		return reason("broker_goodbye", "broker %d said goodbye", b.ID)
-	case req.GetWantShutDown():
-		return reason("broker_stopped", "broker %d leads nothing and may stop", b.ID)
+	case req.GetWantFence() && req.GetWantShutDown():
+		return reason("broker_wants_fence", "broker %d asked to be fenced and to stop", b.ID)
+	case req.GetWantFence():
+		return reason("broker_wants_fence", "broker %d asked to be fenced", b.ID)
 	}
-	return reason("broker_wants_fence", "broker %d asked to be fenced", b.ID)
+	return reason("broker_stopped", "broker %d leads nothing and may stop", b.ID)
 }
 
 // fence makes the records that fence brokers: partition changes first, the registrations last.

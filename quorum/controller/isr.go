@@ -9,7 +9,7 @@ import (
 )
 
 // AlterPartitions judges the ISR changes that a leader proposes (Kafka's AlterPartition). Each partition is judged
-// alone; the good ones take effect together. The answer is the state after the change.
+// alone. The answer is the state after the change.
 func AlterPartitions(img *fsm.Image, env *Env, req *controllerv1.AlterPartitionsRequest) Decision[*controllerv1.AlterPartitionsResponse] {
 	b, ok := img.Broker(req.GetBrokerId())
 	if !ok || b.Epoch != req.GetBrokerEpoch() {
@@ -26,11 +26,25 @@ func AlterPartitions(img *fsm.Image, env *Env, req *controllerv1.AlterPartitions
 			records = append(records, changeRecord(rec))
 		}
 	}
-	batches, refused := env.oneBatch(img, reason("isr_altered", "broker %d proposed ISR changes", b.ID), records)
-	if refused != nil {
-		return Decision[*controllerv1.AlterPartitionsResponse]{Refused: refused}
+	// Partitions do not depend on each other, so that a request may span batches.
+	return Decision[*controllerv1.AlterPartitionsResponse]{Batches: env.batches(img, alterReason(img, b.ID, records), records), Reply: reply}
+}
+
+func alterReason(img *fsm.Image, leader int32, records []*metadatav1.Record) *metadatav1.Reason {
+	if len(records) != 1 {
+		return reason("isr_altered", "broker %d proposed the ISRs of %d partitions", leader, len(records))
 	}
-	return Decision[*controllerv1.AlterPartitionsResponse]{Batches: batches, Reply: reply}
+	rec := records[0].GetPartitionChange()
+	name := ""
+	if id, err := fsm.UUIDFromBytes(rec.GetTopicId()); err == nil {
+		if t, ok := img.Topic(id); ok {
+			name = t.Name()
+		}
+	}
+	if rec.Isr == nil {
+		return reason("isr_altered", "broker %d has recovered %s-%d", leader, name, rec.GetPartitionId())
+	}
+	return reason("isr_altered", "broker %d proposed the ISR %v of %s-%d", leader, rec.GetIsr().GetIds(), name, rec.GetPartitionId())
 }
 
 // view is an image as it will be after the changes that the request has led to so far.
@@ -75,7 +89,7 @@ func (e *Env) alterPartition(v *view, sender int32, item *controllerv1.AlterPart
 	rec := c.record()
 	now := after(was, rec)
 	v.changed[id] = now
-	if now.Leader != sender {
+	if now.Leader != sender { // by a reassignment that this change completes
 		result.Error = itemError(controllerv1.ErrorCode_ERROR_CODE_NEW_LEADER_ELECTED,
 			"the change was made, and by it the leadership moved from broker %d to %d", sender, now.Leader)
 		return result, rec

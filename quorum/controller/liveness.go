@@ -22,8 +22,9 @@ type Liveness struct {
 
 // contact is the last news of one incarnation of a broker.
 type contact struct {
-	brokerEpoch    int64
-	last           time.Time
+	brokerEpoch int64
+	last        time.Time
+	// metadataOffset is the highest that the incarnation reported. An incarnation never unlearns.
 	metadataOffset int64
 	// shutdownOffset is the metadata offset that every active broker must have applied before the broker may stop;
 	// unknownOffset while no controlled shutdown was seen by this controller.
@@ -45,7 +46,8 @@ func (l *Liveness) Clone() *Liveness {
 	return &c
 }
 
-// Touch notes that broker id was heard at now, in brokerEpoch, having applied metadataOffset (-1 for none).
+// Touch notes that broker id was heard at now, in brokerEpoch, having applied metadataOffset (-1 for none). The time is
+// that of the arrival, not of any later processing; it should carry Go's monotonic reading, as time.Now does.
 // News of an older broker epoch than the one already heard is ignored: it comes from a process that was replaced.
 func (l *Liveness) Touch(id int32, brokerEpoch, metadataOffset int64, now time.Time) {
 	c, ok := l.brokers[id]
@@ -53,12 +55,10 @@ func (l *Liveness) Touch(id int32, brokerEpoch, metadataOffset int64, now time.T
 	case ok && brokerEpoch < c.brokerEpoch:
 		return
 	case !ok || brokerEpoch > c.brokerEpoch:
-		c = contact{brokerEpoch: brokerEpoch, shutdownOffset: unknownOffset}
+		c = contact{brokerEpoch: brokerEpoch, metadataOffset: unknownOffset, shutdownOffset: unknownOffset}
 	}
-	if now.After(c.last) {
-		c.last = now
-	}
-	c.metadataOffset = metadataOffset
+	c.last = now
+	c.metadataOffset = max(c.metadataOffset, metadataOffset)
 	l.brokers[id] = c
 }
 

@@ -2,6 +2,7 @@ package controller
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -126,6 +127,8 @@ func (p *placer) check(replicationFactor int) error {
 	switch {
 	case replicationFactor <= 0:
 		return fmt.Errorf("replication factor %d is not positive", replicationFactor)
+	case p.usable == 0:
+		return errors.New("no broker is registered, or all are shutting down")
 	case p.unfenced == 0:
 		return fmt.Errorf("none of the %d usable brokers is up", p.usable)
 	case replicationFactor > p.usable:

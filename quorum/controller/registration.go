@@ -3,6 +3,7 @@ package controller
 import (
 	"bytes"
 	"fmt"
+	"slices"
 
 	"github.com/skiffmq/skiff/fsm"
 	controllerv1 "github.com/skiffmq/skiff/proto/controller/v1"
@@ -38,7 +39,10 @@ func (e *Env) checkRegistration(img *fsm.Image, req *controllerv1.RegisterReques
 	if r := checkEndpoints(req); r != nil {
 		return r
 	}
-	return checkFeatures(req)
+	if r := checkFeatures(req); r != nil {
+		return r
+	}
+	return e.checkRecordsKept(img, req, incarnation)
 }
 
 // checkNotAlive refuses a second process under an id whose process lives. Two processes cannot hold the lock of one
@@ -54,6 +58,33 @@ func (e *Env) checkNotAlive(img *fsm.Image, req *controllerv1.RegisterRequest, i
 	return refusal(controllerv1.ErrorCode_ERROR_CODE_DUPLICATE_BROKER_REGISTRATION,
 		"broker id %d is held by incarnation %s on other directories, and its session lives; stop that process or choose another id",
 		was.ID, was.IncarnationID)
+}
+
+// checkRecordsKept refuses a broker that comes back on other directories while it is the last ISR member of partitions.
+// It would lead them with empty logs, and so give up acknowledged records without anybody having decided that.
+func (e *Env) checkRecordsKept(img *fsm.Image, req *controllerv1.RegisterRequest, incarnation fsm.UUID) *Refusal {
+	was, ok := img.Broker(req.GetBrokerId())
+	if !ok || was.IncarnationID == incarnation || sharesDirectory(was, req.GetDirectories()) {
+		return nil
+	}
+	n, first := 0, ""
+	for id := range img.PartitionsOf(was.ID) {
+		p, ok := img.Partition(id)
+		if !ok || !slices.Contains(p.ISR, was.ID) || !slices.Contains(e.leaveISR(img, id, p, []int32{was.ID}).after().ISR, was.ID) {
+			continue
+		}
+		if t, ok := img.Topic(id.Topic); ok && n == 0 {
+			first = fmt.Sprintf("%s-%d", t.Name(), id.Partition)
+		}
+		n++
+	}
+	if n == 0 {
+		return nil
+	}
+	return refusal(controllerv1.ErrorCode_ERROR_CODE_INVALID_REGISTRATION,
+		"broker %d comes back on other directories, and only the old ones have all records of %d partitions, %s among them; "+
+			"bring the old directories back, or elect other leaders uncleanly, or unregister the broker to give these records up",
+		was.ID, n, first)
 }
 
 func sharesDirectory(was *fsm.Broker, directories [][]byte) bool {

@@ -71,7 +71,7 @@ func (w *world) run(d *datadriven.TestData) string {
 		"set": w.cmdSet, "brokers": w.cmdBrokers, "register": w.cmdRegister, "heartbeat": w.cmdHeartbeat, "tick": w.cmdTick,
 		"fence": w.cmdFence, "unregister": w.cmdUnregister, "failover": w.cmdFailover,
 		"create": w.cmdCreate, "delete": w.cmdDelete, "config": w.cmdConfig,
-		"alter": w.cmdAlter, "elect": w.cmdElect, "balance": w.cmdBalance, "elect-unclean": w.cmdElectUnclean,
+		"alter": w.cmdAlter, "elect": w.cmdElect, "balance": w.cmdBalance, "elect-leaderless": w.cmdElectLeaderless,
 		"producer-ids": w.cmdProducerIDs, "register-controller": w.cmdRegisterController,
 		"show": w.cmdShow,
 	}

@@ -250,8 +250,8 @@ func (w *world) cmdBalance(*datadriven.TestData) string {
 	return tell(w, BalanceLeaders(w.img, w.env), moreText)
 }
 
-func (w *world) cmdElectUnclean(*datadriven.TestData) string {
-	return tell(w, ElectUncleanLeaders(w.img, w.env), moreText)
+func (w *world) cmdElectLeaderless(*datadriven.TestData) string {
+	return tell(w, ElectLeaderless(w.img, w.env), moreText)
 }
 
 func moreText(more bool) string { return when(more, "there is more to do\n") }
