@@ -1,0 +1,231 @@
+package quorum
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+	"github.com/hashicorp/raft"
+	"google.golang.org/grpc"
+
+	"github.com/skiffmq/skiff/fsm"
+	metadatav1 "github.com/skiffmq/skiff/proto/metadata/v1"
+	"github.com/skiffmq/skiff/quorum/active"
+	"github.com/skiffmq/skiff/quorum/controller"
+	"github.com/skiffmq/skiff/quorum/feed"
+	"github.com/skiffmq/skiff/quorum/transport"
+)
+
+// member is an initialised node: Raft, the fold, the active controller and who serves them.
+type member struct {
+	node   *Node
+	cfg    Config
+	logger hclog.Logger
+	self   transport.PeerID
+	plan   *plan
+
+	store    *guard
+	size     *logSize
+	machine  *machine
+	acked    *transport.Acknowledged
+	layer    *transport.Layer
+	network  *transport.Network
+	raft     *raft.Raft
+	feed     *feed.Feed
+	loop     *active.Loop
+	proposer *proposer
+	snaps    *snapshotter
+	server   *grpc.Server
+	metrics  *metrics
+	// frozen wakes followLeadership when the image freezes.
+	frozen signal
+
+	// serving is set while Raft messages can be taken; lastIndex stands for Raft's before it runs.
+	serving   atomic.Bool
+	lastIndex uint64
+
+	ctx    context.Context //nolint:containedctx // ends with the member; its goroutines share it
+	cancel context.CancelFunc
+	wg     sync.WaitGroup
+}
+
+// openMember opens the node's store and starts Raft on it. When it fails everything it opened is closed.
+func openMember(n *Node) (*member, error) {
+	id := n.identity
+	m := &member{
+		node: n, cfg: n.cfg, logger: n.logger, self: id.meta.self(), plan: id.meta.Plan,
+		size: &logSize{}, acked: transport.NewAcknowledged(),
+		feed: feed.New(feed.Options{}), proposer: newProposer(), frozen: make(signal, 1),
+	}
+	m.ctx, m.cancel = context.WithCancel(context.Background())
+	m.metrics = newMetrics(n.cfg.Registerer)
+	m.machine = m.newMachine()
+	m.loop = active.New(m.loopConfig())
+	if err := m.openStore(id); err != nil {
+		return nil, err
+	}
+	if err := m.openRaft(id.raftDir()); err != nil {
+		if m.network != nil {
+			m.network.Close()
+		}
+		m.store.Close()
+		return nil, err
+	}
+	return m, nil
+}
+
+func (m *member) newMachine() *machine {
+	return &machine{
+		logger:    m.logger,
+		clusterID: m.plan.ClusterID,
+		lineage:   m.plan.lineage(),
+		published: m.feed.Publish,
+		observed:  func(r fsm.Result, e *metadatav1.Envelope) { m.loop.Observe(r, e) },
+		restored: func(img *fsm.Image) {
+			m.feed.Reset(img)
+			m.loop.Restored()
+		},
+		froze: m.frozen.set,
+	}
+}
+
+func (m *member) loopConfig() active.Config {
+	return active.Config{
+		NodeID: m.self.NodeID, DirectoryID: m.self.Directory, IncarnationID: m.node.incarnation,
+		Log: m.proposer, Image: m.machine.image.Load, Env: m.env,
+		Registration:   m.registration(),
+		SessionTimeout: m.cfg.SessionTimeout,
+		Logger:         m.logger.Named("active"),
+	}
+}
+
+// env is what a decision may know besides image and request.
+func (m *member) env() *controller.Env {
+	return &controller.Env{
+		Now:      time.Now(),
+		Rand:     rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64())),
+		Limits:   controller.DefaultLimits(),
+		Defaults: m.cfg.Defaults,
+	}
+}
+
+func (m *member) openStore(id *identity) error {
+	inner, err := openEngine(id.meta.Store.Kind, id.raftDir(), false, m.logger.Named("store"))
+	if err != nil {
+		return err
+	}
+	if err := id.meta.Store.check(inner, enginePath(id.meta.Store.Kind, id.raftDir())); err != nil {
+		return errors.Join(err, inner.Close())
+	}
+	m.store = newGuard(inner, m.size, func(err error) {
+		m.node.fail(broken("look at the disk; the node may be started again once it can be written", "%w", err))
+	})
+	return nil
+}
+
+func (m *member) openRaft(dir string) error {
+	snapshots, err := newSnapshotStore(dir, m.logger.Named("snapshot"))
+	if err != nil {
+		return err
+	}
+	ground, err := preflight(m.store, snapshots, m.size, m.self, m.logger)
+	if err != nil {
+		return err
+	}
+	m.lastIndex = ground.lastIndex
+	m.snaps = newSnapshotter(m, ground.snapshot)
+	snapshots.completed = m.snapshotCompleted
+	m.store.observe, m.store.appended = m.metrics.appended, m.snaps.wake
+	cache, err := raft.NewLogCache(logCacheEntries, m.store)
+	if err != nil {
+		return fmt.Errorf("make the log cache: %w", err)
+	}
+	gate := &transport.Gate{Self: m.self, Standing: m.standing, Acked: m.acked}
+	m.layer = transport.NewLayer(gate, m.node.book, m.cfg.Dial)
+	m.network = transport.NewNetwork(m.layer, m.logger.Named("raft"))
+	m.raft, err = raft.NewRaft(m.cfg.raftConfig(m.self, m.logger.Named("raft")), m.machine, cache, m.store, snapshots, m.network)
+	if err != nil {
+		return fmt.Errorf("start raft: %w", err)
+	}
+	return nil
+}
+
+// run starts everything above Raft, opens the port to peers, and returns.
+func (m *member) run() {
+	m.proposer.start(m.raft)
+	m.snaps.offset = m.machine.image.Load().NextOffset()
+	m.server = m.newServer()
+	listener := m.node.mux.GRPC()
+	m.wg.Go(func() { m.serve(listener) })
+	m.wg.Go(m.decide)
+	m.wg.Go(m.followLeadership)
+	m.wg.Go(m.register)
+	m.wg.Go(m.snaps.run)
+	m.serving.Store(true)
+	m.node.mux.HandleRaft(m.layer.Admit)
+	m.logger.Info("this node is a member of the quorum", "raft-id", m.self, "cluster-id", m.plan.ClusterID,
+		"lineage", m.plan.lineage(), "address", m.node.mux.Addr(), "metadata-offset", m.machine.image.Load().AppliedOffset())
+}
+
+func (m *member) serve(listener net.Listener) {
+	if err := m.server.Serve(listener); err != nil && !errors.Is(err, grpc.ErrServerStopped) {
+		m.node.fail(broken("", "the gRPC server failed: %w", err))
+	}
+}
+
+// decide runs the active controller's loop. It ends early only when a committed entry does not fold here (I3).
+func (m *member) decide() {
+	if err := m.loop.Run(m.ctx); err != nil {
+		m.node.fail(broken("the image is kept as it is; see skiff doctor", "this node cannot lead: %w", err))
+	}
+}
+
+// standing is what this node says of itself in a handshake.
+func (m *member) standing() (transport.Standing, bool) {
+	s := transport.Standing{ClusterID: m.plan.ClusterID, Lineage: m.plan.lineage(), LastIndex: m.lastIndex}
+	if img := m.machine.image.Load(); img != nil {
+		s.Lineage, s.Claimed = img.Lineage().ID, img.ClaimOffset() >= 0
+	}
+	if !m.serving.Load() {
+		return s, false
+	}
+	s.LastIndex = m.raft.LastIndex()
+	return s, true
+}
+
+// failFrozen ends a leader whose image is frozen; a follower stays up for doctor.
+func (m *member) failFrozen(err error) {
+	m.node.fail(broken("another node leads now; see skiff doctor on this one", "this node leads and its image is frozen: %w", err))
+}
+
+// stopTimeout bounds each step of stopping: what does not end by then is left behind.
+const stopTimeout = 10 * time.Second
+
+// stop ends the member in the order that keeps everybody answered: the controller, Raft, its connections, the store.
+func (m *member) stop() error {
+	m.serving.Store(false)
+	m.cancel()
+	if m.server != nil {
+		m.server.Stop()
+	}
+	m.layer.Close()
+	future := m.raft.Shutdown()
+	m.network.Close()
+	m.network.CloseStreams()
+	m.wg.Wait()
+	m.proposer.close()
+	done := make(chan error, 1)
+	go func() { done <- future.Error() }()
+	select {
+	case <-done:
+	case <-time.After(stopTimeout):
+		return errors.New("raft did not stop in time; its store was not closed")
+	}
+	return m.store.Close()
+}
