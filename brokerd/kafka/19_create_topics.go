@@ -6,6 +6,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/skiffmq/skiff/fsm/topicconfig"
 	controllerv1 "github.com/skiffmq/skiff/proto/controller/v1"
 )
 
@@ -16,16 +17,14 @@ import (
 // controller cannot be asked in time the answer is REQUEST_TIMED_OUT for each topic: as with Kafka the outcome may be
 // unknown, and a repetition answers TOPIC_ALREADY_EXISTS.
 //
-// Left out: of the configs in answers from version 5 on, those that were not set in the request.
+// From version 5 on the answer lists the topic's configs: those in force where the topic is visible here, else those that were
+// set in the request.
 var createTopicsAPI = api{
 	key:        19,
 	advertised: versions(0, 7),
 	served:     versions(0, 7),
 	handle:     handled((*Server).createTopics),
 }
-
-// configSourceTopic is Kafka's DYNAMIC_TOPIC_CONFIG: set on the topic itself.
-const configSourceTopic int8 = 1
 
 // createTopics has topics created and waits until they are visible here.
 func (s *Server) createTopics(ctx context.Context, c *call, req *kmsg.CreateTopicsRequest) (kmsg.Response, error) {
@@ -58,7 +57,7 @@ func (s *Server) createTopics(ctx context.Context, c *call, req *kmsg.CreateTopi
 		s.awaitMetadata(ctx, created.GetMetadataOffset())
 	}
 	for _, t := range created.GetTopics() {
-		resp.Topics = append(resp.Topics, createResult(t))
+		resp.Topics = append(resp.Topics, s.createResult(t))
 	}
 	return resp, nil
 }
@@ -76,7 +75,7 @@ func creatable(t kmsg.CreateTopicsRequestTopic) *controllerv1.CreatableTopic {
 }
 
 // createResult translates what the controller says of one topic.
-func createResult(t *controllerv1.CreateTopicResult) kmsg.CreateTopicsResponseTopic {
+func (s *Server) createResult(t *controllerv1.CreateTopicResult) kmsg.CreateTopicsResponseTopic {
 	if e := t.GetError(); e != nil {
 		return createFailed(t.GetName(), controllerCode(e.GetCode()), e.GetMessage())
 	}
@@ -84,13 +83,31 @@ func createResult(t *controllerv1.CreateTopicResult) kmsg.CreateTopicsResponseTo
 	m.Topic = t.GetName()
 	copy(m.TopicID[:], t.GetTopicId())
 	m.NumPartitions, m.ReplicationFactor = t.GetNumPartitions(), int16(t.GetReplicationFactor())
-	m.Configs = []kmsg.CreateTopicsResponseTopicConfig{}
-	for _, e := range t.GetConfigs() {
-		config := kmsg.NewCreateTopicsResponseTopicConfig()
-		config.Name, config.Value, config.Source = e.GetKey(), e.Value, configSourceTopic
-		m.Configs = append(m.Configs, config)
-	}
+	m.Configs = s.createdConfigs(t)
 	return m
+}
+
+// createdConfigs lists the configs of a new topic.
+func (s *Server) createdConfigs(t *controllerv1.CreateTopicResult) []kmsg.CreateTopicsResponseTopicConfig {
+	list := []kmsg.CreateTopicsResponseTopicConfig{}
+	add := func(name, value string, source topicconfig.Source) {
+		config := kmsg.NewCreateTopicsResponseTopicConfig()
+		config.Name, config.Value, config.Source = name, kmsg.StringPtr(value), int8(source)
+		list = append(list, config)
+	}
+	img := s.config.Image()
+	if img != nil {
+		if _, visible := img.TopicByName(t.GetName()); visible {
+			for _, v := range topicconfig.All(img, s.config.Static, t.GetName()) {
+				add(v.Key.Name, v.Value, v.Source)
+			}
+			return list
+		}
+	}
+	for _, e := range t.GetConfigs() {
+		add(e.GetKey(), e.GetValue(), topicconfig.SourceTopic)
+	}
+	return list
 }
 
 // createFailed is the answer for a topic that was not created.

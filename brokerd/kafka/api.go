@@ -51,6 +51,7 @@ func allAPIs() []api {
 		deleteTopicsAPI,
 		initProducerIDAPI,
 		offsetForLeaderEpochAPI,
+		describeConfigsAPI,
 		describeClusterAPI,
 	}
 }

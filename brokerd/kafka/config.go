@@ -9,6 +9,7 @@ import (
 
 	"github.com/skiffmq/skiff/brokerd/replica"
 	"github.com/skiffmq/skiff/fsm"
+	"github.com/skiffmq/skiff/fsm/topicconfig"
 	controllerv1 "github.com/skiffmq/skiff/proto/controller/v1"
 )
 
@@ -28,6 +29,8 @@ type Config struct {
 	Controller Controller
 	// AutoCreateTopics lets clients create topics by asking for their metadata (Kafka's auto.create.topics.enable).
 	AutoCreateTopics bool
+	// Static is the static configuration of this process, as far as it concerns topics.
+	Static topicconfig.Static
 	// Limits on what peers can make us hold; zero values are defaults.
 	Limits Limits
 	// Logger of the server.
