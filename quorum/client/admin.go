@@ -1,0 +1,37 @@
+package client
+
+import (
+	"context"
+
+	"google.golang.org/grpc"
+
+	controllerv1 "github.com/skiffmq/skiff/proto/controller/v1"
+)
+
+// CreateTopics creates topics. After OUTCOME_UNKNOWN the caller must look before it repeats the request.
+func (c *Client) CreateTopics(ctx context.Context, req *controllerv1.CreateTopicsRequest) (*controllerv1.CreateTopicsResponse, error) {
+	return ask(ctx, c, false, func(conn *grpc.ClientConn) func(context.Context, *controllerv1.CreateTopicsRequest, ...grpc.CallOption) (*controllerv1.CreateTopicsResponse, error) {
+		return controllerv1.NewAdminServiceClient(conn).CreateTopics
+	}, req)
+}
+
+// DeleteTopics deletes topics. After OUTCOME_UNKNOWN the caller must look before it repeats the request.
+func (c *Client) DeleteTopics(ctx context.Context, req *controllerv1.DeleteTopicsRequest) (*controllerv1.DeleteTopicsResponse, error) {
+	return ask(ctx, c, false, func(conn *grpc.ClientConn) func(context.Context, *controllerv1.DeleteTopicsRequest, ...grpc.CallOption) (*controllerv1.DeleteTopicsResponse, error) {
+		return controllerv1.NewAdminServiceClient(conn).DeleteTopics
+	}, req)
+}
+
+// ElectLeaders elects leaders. After OUTCOME_UNKNOWN the caller must look before it repeats the request.
+func (c *Client) ElectLeaders(ctx context.Context, req *controllerv1.ElectLeadersRequest) (*controllerv1.ElectLeadersResponse, error) {
+	return ask(ctx, c, false, func(conn *grpc.ClientConn) func(context.Context, *controllerv1.ElectLeadersRequest, ...grpc.CallOption) (*controllerv1.ElectLeadersResponse, error) {
+		return controllerv1.NewAdminServiceClient(conn).ElectLeaders
+	}, req)
+}
+
+// UnregisterBroker forgets a broker. After OUTCOME_UNKNOWN the caller must look before it repeats the request.
+func (c *Client) UnregisterBroker(ctx context.Context, req *controllerv1.UnregisterBrokerRequest) (*controllerv1.UnregisterBrokerResponse, error) {
+	return ask(ctx, c, false, func(conn *grpc.ClientConn) func(context.Context, *controllerv1.UnregisterBrokerRequest, ...grpc.CallOption) (*controllerv1.UnregisterBrokerResponse, error) {
+		return controllerv1.NewAdminServiceClient(conn).UnregisterBroker
+	}, req)
+}

@@ -1,0 +1,130 @@
+package client
+
+import (
+	"context"
+	"errors"
+
+	"google.golang.org/grpc"
+
+	controllerv1 "github.com/skiffmq/skiff/proto/controller/v1"
+)
+
+// maxHops is how many hints in a row are followed before all nodes are asked: two nodes that take each other for the
+// active controller must not keep a caller busy.
+const maxHops = 2
+
+// call has a request answered by the active controller. What was certainly not done is repeated until ctx ends; what
+// may have been done is repeated only if the request is repeatable.
+func (c *Client) call(ctx context.Context, repeatable bool, send func(context.Context, *grpc.ClientConn) error) error {
+	ctx, cancel := c.bound(ctx)
+	defer cancel()
+	var p pause
+	var last error
+	hops := 0
+	for {
+		addr, err := c.locate(ctx)
+		if err != nil {
+			return c.ended(ctx, err, last)
+		}
+		err = c.send(ctx, addr, send)
+		if err == nil {
+			return nil
+		}
+		var e *Error
+		if !errors.As(err, &e) || !e.notDone() && !(repeatable && e.Code == controllerv1.ErrorCode_ERROR_CODE_OUTCOME_UNKNOWN) {
+			return err
+		}
+		last = err
+		if ctx.Err() != nil {
+			return c.ended(ctx, ctx.Err(), last)
+		}
+		if c.followHint(addr, e, hops) {
+			hops++
+			continue
+		}
+		hops = 0
+		if !p.wait(ctx, nil) {
+			return c.ended(ctx, ctx.Err(), last)
+		}
+	}
+}
+
+// followHint draws the consequence of a refusal for who is believed to be active. It returns true when somebody else is
+// worth a try at once.
+func (c *Client) followHint(addr string, e *Error, hops int) bool {
+	if !e.wrongNode() && e.Code != controllerv1.ErrorCode_ERROR_CODE_OUTCOME_UNKNOWN {
+		return false
+	}
+	c.disbelieve(addr)
+	hint := e.ActiveController
+	if hint == "" || hint == addr || hops >= maxHops {
+		return false
+	}
+	c.learn(hint)
+	c.believe(hint)
+	return true
+}
+
+// ended is the error of a call whose context has ended.
+func (c *Client) ended(ctx context.Context, err, last error) error {
+	if errors.Is(err, ErrClosed) || c.life.Err() != nil {
+		return ErrClosed
+	}
+	if CodeOf(last) == controllerv1.ErrorCode_ERROR_CODE_OUTCOME_UNKNOWN {
+		return last
+	}
+	return timedOut(ctx, last)
+}
+
+// send makes one attempt at one node. The error is an *Error, unless the client is closed.
+func (c *Client) send(ctx context.Context, addr string, send func(context.Context, *grpc.ClientConn) error) error {
+	conn, err := c.pool.get(addr)
+	if err != nil {
+		return err
+	}
+	ctx, a := withAttempt(ctx)
+	return c.judge(send(ctx, conn), a)
+}
+
+// judge turns the error of an attempt into an *Error.
+func (c *Client) judge(err error, a *attempt) error {
+	if err == nil {
+		return nil
+	}
+	var e *Error
+	if errors.As(err, &e) {
+		return e
+	}
+	if e := refusalOf(err); e != nil {
+		return e
+	}
+	if a.sent.Load() {
+		return outcomeUnknown(err)
+	}
+	return &Error{Code: controllerv1.ErrorCode_ERROR_CODE_NOT_CONTROLLER, Message: "not reached: " + err.Error()}
+}
+
+// bound returns a context that ends with the caller's or with the client.
+func (c *Client) bound(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(ctx)
+	stop := context.AfterFunc(c.life, cancel)
+	return ctx, func() {
+		stop()
+		cancel()
+	}
+}
+
+// ask is call for a request with a response.
+func ask[Req, Resp any](ctx context.Context, c *Client, repeatable bool, method func(*grpc.ClientConn) func(context.Context, Req, ...grpc.CallOption) (Resp, error), req Req) (Resp, error) {
+	var resp Resp
+	err := c.call(ctx, repeatable, func(ctx context.Context, conn *grpc.ClientConn) error {
+		var err error
+		resp, err = method(conn)(ctx, req)
+		return err
+	})
+	if err != nil {
+		var none Resp
+		return none, err
+	}
+	return resp, nil
+}
