@@ -159,7 +159,7 @@ func (id *identity) complete() error {
 	if err := id.meta.accepts(&id.plan.Plan); err != nil {
 		return refuse("mount the volume that belongs to this node", "plan %s: %w", id.plan.Plan.ID, err)
 	}
-	if err := installGenesis(id.cfg.DataDir, &id.plan.Plan, pin, id.cfg.Logger); err != nil {
+	if err := installGenesis(id.cfg.DataDir, &id.plan.Plan, pin, quietly(id.cfg.Logger)); err != nil {
 		return err
 	}
 	next := id.meta

@@ -116,7 +116,7 @@ func (m *member) env() *controller.Env {
 }
 
 func (m *member) openStore(id *identity) error {
-	inner, err := openEngine(id.meta.Store.Kind, id.raftDir(), false, m.logger.Named("store"))
+	inner, err := openEngine(id.meta.Store.Kind, id.raftDir(), false, quietly(m.logger.Named("store")))
 	if err != nil {
 		return err
 	}
@@ -130,7 +130,7 @@ func (m *member) openStore(id *identity) error {
 }
 
 func (m *member) openRaft(dir string) error {
-	snapshots, err := newSnapshotStore(dir, m.logger.Named("snapshot"))
+	snapshots, err := newSnapshotStore(dir, quietly(m.logger.Named("snapshot")))
 	if err != nil {
 		return err
 	}
@@ -148,8 +148,8 @@ func (m *member) openRaft(dir string) error {
 	}
 	gate := &transport.Gate{Self: m.self, Standing: m.standing, Acked: m.acked}
 	m.layer = transport.NewLayer(gate, m.node.book, m.cfg.Dial)
-	m.network = transport.NewNetwork(m.layer, m.logger.Named("raft"))
-	m.raft, err = raft.NewRaft(m.cfg.raftConfig(m.self, m.logger.Named("raft")), m.machine, cache, m.store, snapshots, m.network)
+	m.network = transport.NewNetwork(m.layer, quietly(m.logger.Named("raft")))
+	m.raft, err = raft.NewRaft(m.cfg.raftConfig(m.self, quietly(m.logger.Named("raft"))), m.machine, cache, m.store, snapshots, m.network)
 	if err != nil {
 		return fmt.Errorf("start raft: %w", err)
 	}
