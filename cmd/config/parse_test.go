@@ -100,16 +100,15 @@ func FuzzParseProperties(f *testing.F) {
 	})
 }
 
-// plainProperty escapes everything but letters and digits.
+// plainProperty escapes everything but small letters and what an escape cannot hold.
 func plainProperty(s string) string {
 	var b strings.Builder
 	for _, r := range s {
-		switch {
-		case r < 0x10000 && !('a' <= r && r <= 'z'):
-			fmt.Fprintf(&b, `\u%04x`, r)
-		default:
+		if 'a' <= r && r <= 'z' || r >= 0x10000 {
 			b.WriteRune(r)
+			continue
 		}
+		fmt.Fprintf(&b, `\u%04x`, r)
 	}
 	return b.String()
 }
