@@ -105,15 +105,15 @@ func (c *change) candidates() []int32 {
 // lastMember is the ISR of a partition that loses all its members. With ELR off one of them stays, so that a clean
 // leader can be found when it comes back: the leader, whose log is the longest, else the first in replica order.
 func (c *change) lastMember() []int32 {
-	if len(c.was.ISR) <= 1 {
-		return c.was.ISR
+	if slices.Contains(c.was.ISR, c.was.Leader) {
+		return []int32{c.was.Leader}
 	}
-	for _, id := range append([]int32{c.was.Leader}, c.was.Replicas...) {
+	for _, id := range c.was.Replicas {
 		if slices.Contains(c.was.ISR, id) {
 			return []int32{id}
 		}
 	}
-	return c.was.ISR[:1]
+	return nil // the ISR was empty
 }
 
 // after is the partition as it will be.
