@@ -106,15 +106,20 @@ func TestApiVersionsWantsASoftwareName(t *testing.T) {
 // writeRaw sends a request with an arbitrary body.
 func writeRaw(t *testing.T, c net.Conn, key, version int16, correlationID int32, clientID string, body []byte) {
 	t.Helper()
+	if _, err := c.Write(rawRequest(key, version, correlationID, clientID, body)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// rawRequest is the frame of a request with an arbitrary body.
+func rawRequest(key, version int16, correlationID int32, clientID string, body []byte) []byte {
 	var b []byte
 	b = binary.BigEndian.AppendUint16(b, uint16(key))
 	b = binary.BigEndian.AppendUint16(b, uint16(version))
 	b = binary.BigEndian.AppendUint32(b, uint32(correlationID))
 	b = binary.BigEndian.AppendUint16(b, uint16(len(clientID)))
 	b = append(append(b, clientID...), body...)
-	if _, err := c.Write(append(binary.BigEndian.AppendUint32(nil, uint32(len(b))), b...)); err != nil {
-		t.Fatal(err)
-	}
+	return append(binary.BigEndian.AppendUint32(nil, uint32(len(b))), b...)
 }
 
 // readRaw reads one answer.
