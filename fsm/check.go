@@ -21,8 +21,9 @@ func Check(img *Image) error {
 }
 
 // checkGuardState verifies the scalars: a state that no history leads to cannot judge an entry (I2, I6).
-func checkGuardState(img *Image) *Violation {
-	g := &img.guard
+func checkGuardState(img *Image) *Violation { return img.guard.check() }
+
+func (g *guard) check() *Violation {
 	switch {
 	case g.lineage.ID.IsZero() || g.lineage.ID.Number == 0:
 		return violation(6, "lineage", "%s is no lineage", g.lineage.ID)
@@ -148,10 +149,11 @@ func checkConfigs(img *Image) *Violation {
 
 // checkIndex recomputes the derived indexes from the topics (I11).
 func checkIndex(img *Image) *Violation {
-	want := newIndex()
+	b := newIndexBuilder()
 	for t := range img.Topics() {
-		want.addTopic(t)
+		b.addTopic(t)
 	}
+	want := b.finish()
 	return want.compare(&img.index)
 }
 

@@ -59,11 +59,12 @@ const (
 // and lists preceded by their length.
 type canonical struct{ buf []byte }
 
-func newCanonical(kind objectKind) *canonical {
-	c := &canonical{buf: make([]byte, 0, 256)}
-	c.buf = append(c.buf, "skiff.digest.1"...)
-	c.buf = append(c.buf, byte(kind))
-	return c
+// canonicalRoom is what most objects need; a caller keeps it on its stack, because a partition is hashed twice at
+// every change.
+type canonicalRoom [256]byte
+
+func newCanonical(room []byte, kind objectKind) canonical {
+	return canonical{buf: append(append(room[:0], "skiff.digest.1"...), byte(kind))}
 }
 
 func (c *canonical) uint8(v uint8) { c.buf = append(c.buf, v) }
@@ -129,7 +130,8 @@ func (c *canonical) sum() sum {
 }
 
 func (b *Broker) sum() sum {
-	c := newCanonical(brokerObject)
+	var room canonicalRoom
+	c := newCanonical(room[:], brokerObject)
 	c.int32(b.ID)
 	c.int64(b.Epoch)
 	c.uuid(b.IncarnationID)
@@ -144,7 +146,8 @@ func (b *Broker) sum() sum {
 }
 
 func (n *Controller) sum() sum {
-	c := newCanonical(controllerObject)
+	var room canonicalRoom
+	c := newCanonical(room[:], controllerObject)
 	c.int32(n.ID)
 	c.uuid(n.DirectoryID)
 	c.uuid(n.IncarnationID)
@@ -155,14 +158,16 @@ func (n *Controller) sum() sum {
 
 // topicSum hashes a topic without its partitions, which are objects of their own.
 func topicSum(id UUID, name string) sum {
-	c := newCanonical(topicObject)
+	var room canonicalRoom
+	c := newCanonical(room[:], topicObject)
 	c.uuid(id)
 	c.string(name)
 	return c.sum()
 }
 
 func (p *Partition) sum(id PartitionID) sum {
-	c := newCanonical(partitionObject)
+	var room canonicalRoom
+	c := newCanonical(room[:], partitionObject)
 	c.uuid(id.Topic)
 	c.int32(id.Partition)
 	c.int32s(p.Replicas)
@@ -181,7 +186,8 @@ func (p *Partition) sum(id PartitionID) sum {
 }
 
 func configSum(r ConfigResource, e ConfigEntry) sum {
-	c := newCanonical(configObject)
+	var room canonicalRoom
+	c := newCanonical(room[:], configObject)
 	c.int32(int32(r.Type))
 	c.string(r.Name)
 	c.string(e.Key)
@@ -190,7 +196,8 @@ func configSum(r ConfigResource, e ConfigEntry) sum {
 }
 
 func (g *guard) sum() sum {
-	c := newCanonical(guardObject)
+	var room canonicalRoom
+	c := newCanonical(room[:], guardObject)
 	c.string(g.clusterID)
 	c.int64(int64(g.lineage.ID.Number))
 	c.uuid(g.lineage.ID.UUID)

@@ -29,7 +29,7 @@ func DecodeEnvelope(entry []byte) (*metadatav1.Envelope, error) {
 	if err := proto.Unmarshal(entry, env); err != nil {
 		return nil, fmt.Errorf("decode envelope: %w", err)
 	}
-	if err := checkEnvelope(env); err != nil {
+	if err := errors.Join(checkEnvelope(env), refuseUnknown(env.ProtoReflect())); err != nil {
 		return nil, fmt.Errorf("decode envelope: %w", err)
 	}
 	return env, nil
@@ -37,7 +37,7 @@ func DecodeEnvelope(entry []byte) (*metadatav1.Envelope, error) {
 
 // EncodeEnvelope is the reverse of DecodeEnvelope and refuses what DecodeEnvelope would.
 func EncodeEnvelope(env *metadatav1.Envelope) ([]byte, error) {
-	if err := checkEnvelope(env); err != nil {
+	if err := errors.Join(checkEnvelope(env), refuseUnknown(env.ProtoReflect())); err != nil {
 		return nil, fmt.Errorf("encode envelope: %w", err)
 	}
 	entry, err := proto.MarshalOptions{Deterministic: true}.Marshal(env)
@@ -50,7 +50,8 @@ func EncodeEnvelope(env *metadatav1.Envelope) ([]byte, error) {
 	return entry, nil
 }
 
-// checkEnvelope verifies the shape of an envelope, not what it states.
+// checkEnvelope verifies the shape of an envelope, not what it states. Apply does so too: it may be handed an
+// envelope that was never decoded.
 func checkEnvelope(env *metadatav1.Envelope) error {
 	if env == nil {
 		return errors.New("no envelope")
@@ -66,7 +67,7 @@ func checkEnvelope(env *metadatav1.Envelope) error {
 			return fmt.Errorf("batch %d: %w", i, err)
 		}
 	}
-	return refuseUnknown(env.ProtoReflect())
+	return nil
 }
 
 func checkBatch(b *metadatav1.Batch) error {

@@ -15,7 +15,10 @@ type fold struct {
 	controllerEpoch int64
 	claimAllowed    bool
 	edits           map[UUID]*topicEdit
-	// brokers, controllers and configs are what the entry touched; brokers with the registration before it.
+	// order of the edits, so that the same entry always finds the same fault first.
+	order []UUID
+	// brokers, controllers and configs are what the entry touched; brokers with the registration before it. Like
+	// edits they are made when first written to: most entries touch one kind of object.
 	brokers     map[int32]*Broker
 	controllers map[int32]struct{}
 	configs     map[ConfigResource]struct{}
@@ -25,24 +28,17 @@ type fold struct {
 	touched batchTouched
 }
 
+// batchTouched lists in order of the records; what was touched twice is there twice.
 type batchTouched struct {
-	partitions map[PartitionID]struct{}
-	topics     map[UUID]struct{}
-	// fenced brokers were unfenced when the batch began.
-	fenced map[int32]struct{}
+	partitions []PartitionID
+	topics     []UUID
+	// fenced brokers were unfenced until a record of the batch fenced or removed them.
+	fenced []int32
 }
 
 func newFold(base *Image, controllerEpoch int64) *fold {
 	img := *base
-	return &fold{
-		base:            base,
-		img:             &img,
-		controllerEpoch: controllerEpoch,
-		edits:           make(map[UUID]*topicEdit),
-		brokers:         make(map[int32]*Broker),
-		controllers:     make(map[int32]struct{}),
-		configs:         make(map[ConfigResource]struct{}),
-	}
+	return &fold{base: base, img: &img, controllerEpoch: controllerEpoch}
 }
 
 func (f *fold) batches(batches []*metadatav1.Batch) error {
@@ -55,11 +51,7 @@ func (f *fold) batches(batches []*metadatav1.Batch) error {
 }
 
 func (f *fold) batch(b *metadatav1.Batch) error {
-	f.touched = batchTouched{
-		partitions: make(map[PartitionID]struct{}),
-		topics:     make(map[UUID]struct{}),
-		fenced:     make(map[int32]struct{}),
-	}
+	f.touched = batchTouched{}
 	for i, r := range b.GetRecords() {
 		if err := f.record(r); err != nil {
 			return fmt.Errorf("record %d at metadata offset %d: %w", i, f.img.nextOffset, err)
@@ -112,8 +104,8 @@ func (f *fold) finish() (*Image, *Delta) {
 		ProducerIDs: f.producerIDs,
 		Claimed:     f.claimed,
 	}
-	for id, edit := range f.edits {
-		if t := f.write(id, edit); t != nil {
+	for _, id := range f.order {
+		if t := f.write(id, f.edits[id]); t != nil {
 			d.Topics = append(d.Topics, *t)
 		}
 	}
@@ -137,3 +129,11 @@ func (f *fold) finish() (*Image, *Delta) {
 func (f *fold) add(s sum) { f.img.objects = f.img.objects.add(s) }
 
 func (f *fold) remove(s sum) { f.img.objects = f.img.objects.sub(s) }
+
+// put is m[k] = v for a map that is made when it is first written to.
+func put[K comparable, V any](m *map[K]V, k K, v V) {
+	if *m == nil {
+		*m = make(map[K]V)
+	}
+	(*m)[k] = v
+}

@@ -52,6 +52,9 @@ func (f *fold) brokerRegistrationChange(r *metadatav1.BrokerRegistrationChange) 
 		b.Fenced = r.GetFenced()
 	}
 	if r.InControlledShutdown != nil {
+		if old.InControlledShutdown && !r.GetInControlledShutdown() {
+			return violation(19, brokerName(old.ID), "leaves controlled shutdown without a new incarnation")
+		}
 		b.InControlledShutdown = r.GetInControlledShutdown()
 	}
 	if r.Directories != nil {
@@ -81,12 +84,12 @@ func (f *fold) registered(id int32, epoch int64) (*Broker, error) {
 func (f *fold) setBroker(id int32, b *Broker) {
 	old, _ := f.img.brokers.Get(id)
 	if _, seen := f.brokers[id]; !seen {
-		f.brokers[id] = old
+		put(&f.brokers, id, old)
 	}
 	if old != nil {
 		f.remove(old.sum())
 		if !old.Fenced && (b == nil || b.Fenced) {
-			f.touched.fenced[id] = struct{}{}
+			f.touched.fenced = append(f.touched.fenced, id)
 		}
 	}
 	if b == nil {
@@ -107,7 +110,7 @@ func (f *fold) controllerRegistered(r *metadatav1.ControllerRegistered) error {
 	}
 	f.add(n.sum())
 	f.img.controllers = f.img.controllers.Set(n.ID, n)
-	f.controllers[n.ID] = struct{}{}
+	put(&f.controllers, n.ID, struct{}{})
 	return nil
 }
 

@@ -4,12 +4,12 @@ package fsm
 // led by a broker that a later record unfences, or keep one that a later record fences. The cost follows what the
 // batch changed.
 func (f *fold) checkBatchEnd() error {
-	for id := range f.touched.topics {
+	for _, id := range f.touched.topics {
 		if e := f.edits[id]; e.after != nil && e.after.count == 0 {
 			return violation(0, "topic "+e.after.name, "has no partition")
 		}
 	}
-	for id := range f.touched.partitions {
+	for _, id := range f.touched.partitions {
 		e := f.edits[id.Topic]
 		if e.after == nil {
 			continue
@@ -19,7 +19,7 @@ func (f *fold) checkBatchEnd() error {
 			return b
 		}
 	}
-	for id := range f.touched.fenced {
+	for _, id := range f.touched.fenced {
 		if err := f.checkFenced(id); err != nil {
 			return err
 		}
@@ -35,26 +35,21 @@ func (f *fold) checkFenced(broker int32) error {
 	if host, ok := f.base.index.hosts.Get(broker); ok {
 		for it := host.topics.Iterator(); !it.Done(); {
 			id, _, _ := it.Next()
-			if err := f.checkFencedIn(broker, f.current(id)); err != nil {
+			if _, edited := f.edits[id]; edited {
+				continue
+			}
+			t, _ := f.base.topics.Get(id)
+			if err := f.checkFencedIn(broker, t); err != nil {
 				return err
 			}
 		}
 	}
-	for _, e := range f.edits {
-		if err := f.checkFencedIn(broker, e.after); err != nil {
+	for _, id := range f.order {
+		if err := f.checkFencedIn(broker, f.edits[id].after); err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-// current is a topic as far as the entry is folded; nil when it is gone.
-func (f *fold) current(id UUID) *Topic {
-	if e, ok := f.edits[id]; ok {
-		return e.after
-	}
-	t, _ := f.base.topics.Get(id)
-	return t
 }
 
 func (f *fold) checkFencedIn(broker int32, t *Topic) error {

@@ -36,7 +36,7 @@ func (f *fold) config(r *metadatav1.Config) error {
 }
 
 func (f *fold) setConfigs(resource ConfigResource, entries []ConfigEntry) {
-	f.configs[resource] = struct{}{}
+	put(&f.configs, resource, struct{}{})
 	if len(entries) == 0 {
 		f.img.configs = f.img.configs.Delete(resource)
 		return

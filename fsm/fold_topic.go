@@ -23,12 +23,15 @@ func (e *topicEdit) owned(k int) *chunk {
 	if k == len(e.after.chunks) {
 		e.after.chunks = append(e.after.chunks, &chunk{})
 	}
-	c := e.after.chunks[k]
-	if e.before != nil && k < len(e.before.chunks) && e.before.chunks[k] == c {
-		c = c.clone()
-		e.after.chunks[k] = c
+	if e.shares(k) {
+		e.after.chunks[k] = e.after.chunks[k].clone()
 	}
-	return c
+	return e.after.chunks[k]
+}
+
+// shares reports whether chunk k is still the one of the image before, which must not be written.
+func (e *topicEdit) shares(k int) bool {
+	return e.before != nil && k < len(e.before.chunks) && e.before.chunks[k] == e.after.chunks[k]
 }
 
 // edit returns the edit of a topic that exists.
@@ -47,9 +50,14 @@ func (f *fold) edit(raw []byte) (*topicEdit, error) {
 	if !ok {
 		return nil, violation(0, "topic "+id.String(), "does not exist")
 	}
-	e := &topicEdit{before: t, after: t.clone(), touched: make(map[int32]struct{})}
-	f.edits[id] = e
-	return e, nil
+	return f.newEdit(id, t, t.clone()), nil
+}
+
+func (f *fold) newEdit(id UUID, before, after *Topic) *topicEdit {
+	e := &topicEdit{before: before, after: after, touched: make(map[int32]struct{})}
+	put(&f.edits, id, e)
+	f.order = append(f.order, id)
+	return e
 }
 
 func (f *fold) topic(r *metadatav1.Topic) error {
@@ -68,8 +76,8 @@ func (f *fold) topic(r *metadatav1.Topic) error {
 	if _, edited := f.edits[id]; exists || edited {
 		return violation(10, object, "id %s names another topic", id)
 	}
-	f.edits[id] = &topicEdit{after: &Topic{id: id, name: r.GetName()}, touched: make(map[int32]struct{})}
-	f.touched.topics[id] = struct{}{}
+	f.newEdit(id, nil, &Topic{id: id, name: r.GetName()})
+	f.touched.topics = append(f.touched.topics, id)
 	f.addName(r.GetName(), id)
 	f.add(topicSum(id, r.GetName()))
 	return nil
@@ -141,82 +149,7 @@ func (f *fold) setPartition(e *topicEdit, i int32, p *Partition) {
 	e.owned(int(i/chunkPartitions)).set(int(i%chunkPartitions), p)
 	e.after.count = max(e.after.count, i+1)
 	e.touched[i] = struct{}{}
-	f.touched.partitions[PartitionID{Topic: e.after.id, Partition: i}] = struct{}{}
-}
-
-// changed returns the partition after a change, with the epochs that I9 demands.
-func (p *Partition) changed(r *metadatav1.PartitionChange) (Partition, error) {
-	q := p.clone()
-	if !q.replaceLists(r) && r.Leader == nil && r.Recovering == nil && r.AwaitingInventory == nil {
-		return Partition{}, fmt.Errorf("the change states nothing")
-	}
-	if r.Directories != nil {
-		list, err := uuidList("directory", r.GetDirectories().GetUuids())
-		if err != nil {
-			return Partition{}, err
-		}
-		q.Directories = list
-	}
-	if r.Recovering != nil {
-		q.Recovering = r.GetRecovering()
-	}
-	if r.AwaitingInventory != nil {
-		q.AwaitingInventory = r.GetAwaitingInventory()
-	}
-	if p.PartitionEpoch == math.MaxInt32 {
-		return Partition{}, fmt.Errorf("partition epoch %d cannot grow", p.PartitionEpoch)
-	}
-	q.PartitionEpoch++
-	return q, q.elect(p, r)
-}
-
-// elect sets leader and leader epoch: every record that names a leader raises the epoch, even when it is the same
-// leader, and only the election that ends awaiting inventory may raise it by more than one.
-func (p *Partition) elect(old *Partition, r *metadatav1.PartitionChange) error {
-	if r.Leader == nil {
-		if r.LeaderEpoch != nil {
-			return fmt.Errorf("leader epoch %d without a leader", r.GetLeaderEpoch())
-		}
-		return nil
-	}
-	p.Leader = r.GetLeader()
-	if r.LeaderEpoch != nil {
-		if !old.AwaitingInventory || p.AwaitingInventory {
-			return fmt.Errorf("leader epoch %d is stated although no wait for inventory ends", r.GetLeaderEpoch())
-		}
-		if r.GetLeaderEpoch() <= old.LeaderEpoch {
-			return fmt.Errorf("leader epoch %d after %d", r.GetLeaderEpoch(), old.LeaderEpoch)
-		}
-		p.LeaderEpoch = r.GetLeaderEpoch()
-		return nil
-	}
-	if old.LeaderEpoch == math.MaxInt32 {
-		return fmt.Errorf("leader epoch %d cannot grow", old.LeaderEpoch)
-	}
-	p.LeaderEpoch++
-	return nil
-}
-
-// replaceLists takes over the lists that are present; it reports whether any is.
-func (p *Partition) replaceLists(r *metadatav1.PartitionChange) bool {
-	any := r.Directories != nil
-	for _, l := range []struct {
-		to   *[]int32
-		from *metadatav1.BrokerIDs
-	}{
-		{&p.ISR, r.GetIsr()},
-		{&p.Replicas, r.GetReplicas()},
-		{&p.Removing, r.GetRemovingReplicas()},
-		{&p.Adding, r.GetAddingReplicas()},
-		{&p.ELR, r.GetEligibleLeaderReplicas()},
-		{&p.LastKnownELR, r.GetLastKnownElr()},
-	} {
-		if l.from != nil {
-			*l.to = slices.Clone(l.from.GetIds())
-			any = true
-		}
-	}
-	return any
+	f.touched.partitions = append(f.touched.partitions, PartitionID{Topic: e.after.id, Partition: i})
 }
 
 // write brings topic map, indexes and digest up to date with an edit; nil when nothing is left of it.
@@ -230,7 +163,7 @@ func (f *fold) write(id UUID, e *topicEdit) *TopicDelta {
 		f.img.topics = f.img.topics.Delete(id)
 	} else {
 		d.Name = e.after.name
-		e.after.compact()
+		e.compact()
 		f.img.topics = f.img.topics.Set(id, e.after)
 	}
 	change := &indexChange{hosts: make(map[int32]hosted)}
@@ -276,11 +209,11 @@ func (f *fold) writePartition(id PartitionID, e *topicEdit, change *indexChange)
 	return d
 }
 
-// compact gives back what growing chunks have reserved.
-func (t *Topic) compact() {
-	for _, c := range t.chunks {
-		if cap(c.slots) > len(c.slots) {
-			c.slots = append(make([]slot, 0, len(c.slots)), c.slots...)
+// compact gives back what growing chunks have reserved. Shared chunks are compact.
+func (e *topicEdit) compact() {
+	for k, c := range e.after.chunks {
+		if !e.shares(k) {
+			c.compact()
 		}
 	}
 }

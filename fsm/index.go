@@ -157,13 +157,47 @@ func (x *index) removeName(name string) {
 	x.collisions = x.collisions.Set(normal, names)
 }
 
-// addTopic takes a whole topic into the indexes.
-func (x *index) addTopic(t *Topic) {
+// indexBuilder computes the indexes of a whole image. It writes in place, which index cannot.
+type indexBuilder struct {
+	index
+	hosts map[int32]*hostBuilder
+}
+
+type hostBuilder struct {
+	topics        *immutable.SortedMapBuilder[UUID, hosted]
+	replicas, led int
+}
+
+func newIndexBuilder() *indexBuilder {
+	return &indexBuilder{index: newIndex(), hosts: make(map[int32]*hostBuilder)}
+}
+
+// addTopic takes in a whole topic; it must be called once for each.
+func (x *indexBuilder) addTopic(t *Topic) {
 	change := &indexChange{hosts: make(map[int32]hosted)}
 	for i := range t.count {
 		c, at := t.at(i)
 		change.count(c, at, 1)
 	}
+	for broker, h := range change.hosts {
+		host, ok := x.hosts[broker]
+		if !ok {
+			host = &hostBuilder{topics: immutable.NewSortedMapBuilder[UUID, hosted](byUUID)}
+			x.hosts[broker] = host
+		}
+		host.topics.Set(t.id, h)
+		host.replicas += int(h.replicas)
+		host.led += int(h.led)
+	}
+	change.hosts = nil
 	x.change(t.id, change)
 	x.addName(t.name)
+}
+
+// finish returns the indexes; the builder must not be used after it.
+func (x *indexBuilder) finish() index {
+	for broker, h := range x.hosts {
+		x.index.hosts = x.index.hosts.Set(broker, &hostIndex{topics: h.topics.Map(), replicas: h.replicas, led: h.led})
+	}
+	return x.index
 }

@@ -112,7 +112,7 @@ type chunk struct {
 	rare map[int]*Partition
 }
 
-// clone copies the chunk for one entry to write to, with room for one more partition if there is any.
+// clone copies the chunk for one entry to write to.
 func (c *chunk) clone() *chunk {
 	d := &chunk{slots: slices.Clone(c.slots)}
 	if c.rare != nil {
@@ -122,6 +122,16 @@ func (c *chunk) clone() *chunk {
 		}
 	}
 	return d
+}
+
+// compact gives back what growing has reserved, in a chunk that is not published yet.
+func (c *chunk) compact() {
+	if cap(c.slots) > len(c.slots) {
+		c.slots = append(make([]slot, 0, len(c.slots)), c.slots...)
+	}
+	if len(c.rare) == 0 {
+		c.rare = nil
+	}
 }
 
 func (c *chunk) get(i int) Partition {

@@ -6,15 +6,13 @@ import (
 	"io"
 
 	"github.com/benbjohnson/immutable"
-
-	metadatav1 "github.com/skiffmq/skiff/proto/metadata/v1"
 )
 
 // ReadSnapshot reads a stream of WriteSnapshot to its end, verifies frames, counts and digest, and runs Check on
 // what it read. It holds one frame of at most 2 MiB besides the image. The stream must end after the trailer.
 func ReadSnapshot(r io.Reader) (*Image, error) {
 	l := newLoader()
-	s := newSnapshotStream(l.record)
+	s := newSnapshotStream(l.load)
 	if err := readFrames(r, s); err != nil {
 		return nil, fmt.Errorf("read snapshot: %w", err)
 	}
@@ -97,7 +95,7 @@ type loader struct {
 	topics      *immutable.MapBuilder[UUID, *Topic]
 	names       *immutable.SortedMapBuilder[string, UUID]
 	configs     map[ConfigResource][]ConfigEntry
-	index       index
+	index       *indexBuilder
 	// topic is the one whose partitions are being read.
 	topic *Topic
 }
@@ -109,64 +107,45 @@ func newLoader() *loader {
 		topics:      immutable.NewMapBuilder[UUID, *Topic](uuidHasher{}),
 		names:       immutable.NewSortedMapBuilder[string, UUID](byName),
 		configs:     make(map[ConfigResource][]ConfigEntry),
-		index:       newIndex(),
+		index:       newIndexBuilder(),
 	}
 }
 
-func (l *loader) record(r *metadatav1.Record) error {
-	switch k := r.GetKind().(type) {
-	case *metadatav1.Record_ControllerRegistered:
-		n, err := controllerFromRecord(k.ControllerRegistered)
-		if err != nil {
-			return err
-		}
-		l.controllers.Set(n.ID, n)
-	case *metadatav1.Record_RegisterBroker:
-		b, err := brokerFromRecord(k.RegisterBroker)
-		if err != nil {
-			return err
-		}
-		l.brokers.Set(b.ID, b)
-	case *metadatav1.Record_Topic:
-		return l.beginTopic(k.Topic)
-	case *metadatav1.Record_Partition:
-		return l.partition(k.Partition)
-	case *metadatav1.Record_Config:
-		return l.config(k.Config)
+// load takes in one object of the stream.
+func (l *loader) load(o *snapshotObject) error {
+	switch {
+	case o.controller != nil:
+		l.controllers.Set(o.controller.ID, o.controller)
+	case o.broker != nil:
+		l.brokers.Set(o.broker.ID, o.broker)
+	case o.partition != nil:
+		return l.partition(o.id, o.partition)
+	case o.topic != "":
+		return l.beginTopic(o.id.Topic, o.topic)
+	case o.entry != nil:
+		l.configs[o.resource] = append(l.configs[o.resource], *o.entry)
 	}
 	return nil
 }
 
-func (l *loader) beginTopic(r *metadatav1.Topic) error {
+func (l *loader) beginTopic(id UUID, name string) error {
 	l.endTopic()
-	id, err := requireUUID("topic id", r.GetTopicId())
-	if err != nil {
-		return err
-	}
 	if _, exists := l.topics.Get(id); exists {
-		return violation(10, "topic "+r.GetName(), "id %s names another topic", id)
+		return violation(10, "topic "+name, "id %s names another topic", id)
 	}
-	l.topic = &Topic{id: id, name: r.GetName()}
+	l.topic = &Topic{id: id, name: name}
 	return nil
 }
 
-func (l *loader) partition(r *metadatav1.Partition) error {
-	id, err := requireUUID("topic id", r.GetTopicId())
-	if err != nil {
-		return err
-	}
+func (l *loader) partition(id PartitionID, p *Partition) error {
 	t := l.topic
-	if t == nil || t.id != id || t.count != r.GetPartitionId() {
-		return fmt.Errorf("partition %d of topic %s is out of order", r.GetPartitionId(), id)
-	}
-	p, err := partitionFromRecord(r)
-	if err != nil {
-		return err
+	if t == nil || t.id != id.Topic || t.count != id.Partition {
+		return fmt.Errorf("partition %d of topic %s is out of order", id.Partition, id.Topic)
 	}
 	if t.count%chunkPartitions == 0 {
 		t.chunks = append(t.chunks, &chunk{})
 	}
-	t.chunks[len(t.chunks)-1].set(int(t.count%chunkPartitions), &p)
+	t.chunks[len(t.chunks)-1].set(int(t.count%chunkPartitions), p)
 	t.count++
 	return nil
 }
@@ -178,19 +157,12 @@ func (l *loader) endTopic() {
 		return
 	}
 	l.topic = nil
-	t.compact()
+	for _, c := range t.chunks {
+		c.compact()
+	}
 	l.topics.Set(t.id, t)
 	l.names.Set(t.name, t.id)
 	l.index.addTopic(t)
-}
-
-func (l *loader) config(r *metadatav1.Config) error {
-	resource := ConfigResource{Type: r.GetResourceType(), Name: r.GetResourceName()}
-	if r.Value == nil || r.GetKey() == "" {
-		return fmt.Errorf("config of %s without key or value", resource)
-	}
-	l.configs[resource] = append(l.configs[resource], ConfigEntry{Key: r.GetKey(), Value: r.GetValue()})
-	return nil
 }
 
 // finish publishes the image, if it is sound.
@@ -202,7 +174,7 @@ func (l *loader) finish(s *snapshotStream) (*Image, error) {
 	for r, entries := range l.configs {
 		img.configs = img.configs.Set(r, entries)
 	}
-	img.index = l.index
+	img.index = l.index.finish()
 	img.objects = s.objects
 	img.seal()
 	if err := Check(img); err != nil {

@@ -14,8 +14,8 @@ import (
 // snapshotStream judges the frames of a snapshot in order, whoever splits them: the reader that pulls them or the
 // verifier that they are pushed through. It holds no frame longer than the call.
 type snapshotStream struct {
-	// load is called for every record, in the stream's order.
-	load    func(*metadatav1.Record) error
+	// load is called for every object, in the stream's order; nil when nobody wants them.
+	load    func(*snapshotObject) error
 	guard   guard
 	objects sum
 	counts  map[uint32]uint64
@@ -25,7 +25,7 @@ type snapshotStream struct {
 	digest  Digest
 }
 
-func newSnapshotStream(load func(*metadatav1.Record) error) *snapshotStream {
+func newSnapshotStream(load func(*snapshotObject) error) *snapshotStream {
 	return &snapshotStream{load: load, counts: make(map[uint32]uint64)}
 }
 
@@ -84,6 +84,9 @@ func (s *snapshotStream) header(payload []byte) error {
 			return fmt.Errorf("header: claim: %w", err)
 		}
 	}
+	if v := s.guard.check(); v != nil {
+		return fmt.Errorf("header: %w", v)
+	}
 	s.begun = true
 	return nil
 }
@@ -108,16 +111,17 @@ func (s *snapshotStream) record(r *metadatav1.Record) error {
 	if err := s.order.next(r); err != nil {
 		return err
 	}
-	object, err := recordSum(r)
+	o, err := objectFromRecord(r)
 	if err != nil {
 		return err
 	}
-	s.objects = s.objects.add(object)
+	s.objects = s.objects.add(o.sum)
 	s.counts[recordKind(r)]++
-	if p := r.GetProducerIds(); p != nil {
-		s.guard.nextProducerID = p.GetNextProducerId()
+	s.guard.nextProducerID = max(s.guard.nextProducerID, o.nextProducerID)
+	if s.load == nil {
+		return nil
 	}
-	return s.load(r)
+	return s.load(&o)
 }
 
 func (s *snapshotStream) trailer(payload []byte) error {
@@ -147,39 +151,4 @@ func (s *snapshotStream) checkCounts(counts []*metadatav1.SnapshotCount) error {
 		}
 	}
 	return nil
-}
-
-// recordSum hashes the object that a record of a snapshot states, as the image hashes it.
-func recordSum(r *metadatav1.Record) (sum, error) {
-	switch k := r.GetKind().(type) {
-	case *metadatav1.Record_ControllerRegistered:
-		n, err := controllerFromRecord(k.ControllerRegistered)
-		if err != nil {
-			return sum{}, err
-		}
-		return n.sum(), nil
-	case *metadatav1.Record_RegisterBroker:
-		b, err := brokerFromRecord(k.RegisterBroker)
-		if err != nil {
-			return sum{}, err
-		}
-		return b.sum(), nil
-	case *metadatav1.Record_Topic:
-		id, err := requireUUID("topic id", k.Topic.GetTopicId())
-		return topicSum(id, k.Topic.GetName()), err
-	case *metadatav1.Record_Partition:
-		id, err := requireUUID("topic id", k.Partition.GetTopicId())
-		if err != nil {
-			return sum{}, err
-		}
-		p, err := partitionFromRecord(k.Partition)
-		return p.sum(PartitionID{Topic: id, Partition: k.Partition.GetPartitionId()}), err
-	case *metadatav1.Record_Config:
-		c := k.Config
-		return configSum(ConfigResource{Type: c.GetResourceType(), Name: c.GetResourceName()}, ConfigEntry{Key: c.GetKey(), Value: c.GetValue()}), nil
-	case *metadatav1.Record_ProducerIds:
-		return sum{}, nil // part of the guard's state
-	default:
-		return sum{}, fmt.Errorf("a record of kind %d has no place in a snapshot", recordKind(r))
-	}
 }

@@ -2,8 +2,6 @@ package fsm
 
 import (
 	"fmt"
-
-	metadatav1 "github.com/skiffmq/skiff/proto/metadata/v1"
 )
 
 // SnapshotVerifier is an io.Writer that verifies a snapshot as its bytes pass: header, frames, checksums, order,
@@ -19,7 +17,7 @@ type SnapshotVerifier struct {
 
 // NewSnapshotVerifier returns a verifier that has seen nothing yet.
 func NewSnapshotVerifier() *SnapshotVerifier {
-	return &SnapshotVerifier{stream: newSnapshotStream(func(*metadatav1.Record) error { return nil })}
+	return &SnapshotVerifier{stream: newSnapshotStream(nil)}
 }
 
 // Write takes the next bytes of the stream. Its first error stays.

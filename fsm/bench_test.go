@@ -1,0 +1,169 @@
+package fsm
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"runtime"
+	"testing"
+)
+
+// bigImage has topics x partitions at replication factor 3 over brokers brokers.
+func bigImage(tb testing.TB, topics, partitions, brokers int) *Image {
+	tb.Helper()
+	w := newWorld(tb)
+	w.claim(101, 1)
+	for b := range brokers {
+		w.addBroker(int32(b))
+	}
+	var batch []record
+	for t := range topics {
+		batch = append(batch, topicRecord(fmt.Sprintf("topic-%07d", t), uuid(1000+t)))
+		for p := range partitions {
+			i := t*partitions + p
+			replicas := []int32{int32(i % brokers), int32((i + 1) % brokers), int32((i + 2) % brokers)}
+			batch = append(batch, partitionRecord(uuid(1000+t), int32(p), replicas))
+		}
+		if len(batch)+partitions+1 > 5000 || t == topics-1 {
+			w.fold(batch...)
+			batch = nil
+		}
+	}
+	return w.img
+}
+
+// BenchmarkApply measures one ISR change in an entry of its own, which must not depend on the number of topics.
+func BenchmarkApply(b *testing.B) {
+	for _, topics := range []int{1_000, 10_000, 100_000} {
+		b.Run(fmt.Sprintf("topics=%d", topics), func(b *testing.B) {
+			benchmarkISRChange(b, bigImage(b, topics, 3, 12), topics)
+		})
+	}
+}
+
+// BenchmarkApplyMillion is the same with a million partitions; it reports what they cost on the heap.
+func BenchmarkApplyMillion(b *testing.B) {
+	for _, shape := range []struct{ topics, partitions, brokers int }{{10_000, 100, 12}, {100_000, 10, 12}, {1_000, 1_000, 100}} {
+		b.Run(fmt.Sprintf("topics=%d/partitions=%d/brokers=%d", shape.topics, shape.partitions, shape.brokers), func(b *testing.B) {
+			before := heapBytes()
+			img := bigImage(b, shape.topics, shape.partitions, shape.brokers)
+			perPartition := float64(heapBytes()-before) / float64(img.NumPartitions())
+			benchmarkISRChange(b, img, shape.topics)
+			b.ReportMetric(perPartition, "B/partition")
+		})
+	}
+}
+
+func heapBytes() uint64 {
+	runtime.GC()
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return m.HeapAlloc
+}
+
+func benchmarkISRChange(b *testing.B, img *Image, topics int) {
+	w := &world{tb: b, img: img}
+	b.ReportAllocs()
+	b.ResetTimer()
+	for i := range b.N {
+		id := uuid(1000 + i%topics)
+		p, _ := w.img.Partition(PartitionID{Topic: id})
+		isr := p.Replicas
+		if len(p.ISR) == 3 {
+			isr = p.Replicas[:2]
+		}
+		res := Apply(w.img, w.entry(changeISR(id, 0, isr)))
+		if res.Outcome != Applied {
+			b.Fatal(res.Outcome, res.Mismatch, res.Err)
+		}
+		w.img = res.Image
+	}
+}
+
+// BenchmarkFence fences a broker that is in the ISR of 9,000 partitions and leads a third of them, in one batch.
+func BenchmarkFence(b *testing.B) {
+	w := &world{tb: b, img: bigImage(b, 900, 10, 3)}
+	var batch []record
+	for id := range w.img.PartitionsOf(1) {
+		p, _ := w.img.Partition(id)
+		isr := without(p.ISR, 1)
+		if p.Leader == 1 {
+			batch = append(batch, changeLeader(id.Topic, id.Partition, isr, isr[0]))
+		} else {
+			batch = append(batch, changeISR(id.Topic, id.Partition, isr))
+		}
+	}
+	batch = append(batch, fenceRecord(w, 1, true))
+	b.ReportAllocs()
+	b.ResetTimer()
+	for range b.N {
+		if _, _, err := FoldBatches(w.img, w.batch(batch...), 1); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// BenchmarkLocal asks what a change of one partition in a large image means for a broker.
+func BenchmarkLocal(b *testing.B) {
+	w := &world{tb: b, img: bigImage(b, 10_000, 10, 12)}
+	_, d, err := FoldBatches(w.img, w.batch(changeISR(uuid(1000), 0, []int32{0, 1})), 1)
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.ReportAllocs()
+	b.ResetTimer()
+	for range b.N {
+		d.Local(1)
+	}
+}
+
+// BenchmarkSnapshot writes and reads 100,000 partitions.
+func BenchmarkSnapshot(b *testing.B) {
+	img := bigImage(b, 10_000, 10, 12)
+	var stream bytes.Buffer
+	if err := WriteSnapshot(img, &stream); err != nil {
+		b.Fatal(err)
+	}
+	b.Run("write", func(b *testing.B) {
+		b.SetBytes(int64(stream.Len()))
+		for range b.N {
+			if err := WriteSnapshot(img, io.Discard); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+	b.Run("read", func(b *testing.B) {
+		b.SetBytes(int64(stream.Len()))
+		for range b.N {
+			if _, err := ReadSnapshot(bytes.NewReader(stream.Bytes())); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+	b.Run("verify", func(b *testing.B) {
+		b.SetBytes(int64(stream.Len()))
+		for range b.N {
+			v := NewSnapshotVerifier()
+			if _, err := v.Write(stream.Bytes()); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+	b.Run("check", func(b *testing.B) {
+		for range b.N {
+			if err := Check(img); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+	b.Run("diff of unrelated images", func(b *testing.B) {
+		other, err := ReadSnapshot(bytes.NewReader(stream.Bytes()))
+		if err != nil {
+			b.Fatal(err)
+		}
+		for range b.N {
+			Diff(img, other)
+		}
+	})
+}
