@@ -186,5 +186,8 @@ func (v *Values) All() []Value {
 // Warnings are lines for the log: what was passed over, and why.
 func (v *Values) Warnings() []string { return v.warnings }
 
+// BootstrapServers are host:port of the quorum nodes.
+func (v *Values) BootstrapServers() []string { return v.list("controller.quorum.bootstrap.servers") }
+
 // Source tells where the value of a key came from.
 func (v *Values) Source(key string) Source { return v.get(key).Source }

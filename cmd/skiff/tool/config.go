@@ -23,7 +23,7 @@ func configCommand() *cobra.Command {
 }
 
 func checkCommand(role config.Role) *cobra.Command {
-	cmd := &cobra.Command{Use: role.String(), Short: "Judge the configuration of a " + role.String(), Args: exactly(0)}
+	cmd := &cobra.Command{Use: role.String(), Short: "Judge the configuration of a " + role.String(), Args: none}
 	flags := config.AddFlags(cmd.Flags(), role)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		in, err := flags.Input()
@@ -69,7 +69,7 @@ type printedValue struct {
 
 func printCommand(role config.Role) *cobra.Command {
 	format := output.Table
-	cmd := &cobra.Command{Use: role.String(), Short: "Print the configuration of a " + role.String(), Args: exactly(0)}
+	cmd := &cobra.Command{Use: role.String(), Short: "Print the configuration of a " + role.String(), Args: none}
 	flags := config.AddFlags(cmd.Flags(), role)
 	cmd.Flags().VarP(&format, "output", "o", "format of the result")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {

@@ -1,8 +1,12 @@
 package tool
 
-import "github.com/spf13/cobra"
+import (
+	"github.com/spf13/cobra"
+
+	"github.com/skiffmq/skiff/cmd/quorumcmd"
+)
 
 // daemons are the two kinds of process, as subcommands.
 func daemons() []*cobra.Command {
-	return nil
+	return []*cobra.Command{quorumcmd.Command()}
 }

@@ -34,7 +34,7 @@ func nodeCommand() *cobra.Command {
 
 func (f *nodeFlags) list() *cobra.Command {
 	return &cobra.Command{
-		Use: "list", Short: "List the nodes and their processes", Args: exactly(0),
+		Use: "list", Short: "List the nodes and their processes", Args: none,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			client, err := up.NewClient(f.data)
 			if err != nil {

@@ -33,7 +33,7 @@ func Command() *cobra.Command {
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return &config.ExitError{Code: config.ExitUsage, Cause: err.Error(), Fix: cmd.CommandPath() + " --help", Err: err}
 	})
-	root.AddCommand(upCommand(), nodeCommand(), configCommand(), versionCommand())
+	root.AddCommand(upCommand(), nodeCommand(), quorumCommand(), configCommand(), versionCommand())
 	root.AddCommand(daemons()...)
 	return root
 }
@@ -52,14 +52,12 @@ func group(use, short string) *cobra.Command {
 	}
 }
 
-// exactly wants n arguments, which the command's Use line names.
-func exactly(n int) cobra.PositionalArgs {
-	return func(cmd *cobra.Command, args []string) error {
-		if len(args) == n {
-			return nil
-		}
-		return config.Usage(cmd.CommandPath()+" --help", "%s takes %d arguments, got %d", cmd.CommandPath(), n, len(args))
+// none wants no arguments.
+func none(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
 	}
+	return config.Usage(cmd.CommandPath()+" --help", "%s takes no arguments, got %q", cmd.CommandPath(), args)
 }
 
 // atLeast wants n arguments or more.

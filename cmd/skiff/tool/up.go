@@ -1,7 +1,6 @@
 package tool
 
 import (
-	"context"
 	"os"
 	"time"
 
@@ -22,7 +21,7 @@ A directory that already holds a cluster is continued. With base port P, broker 
 P+1+100(i-1).`,
 		Example: `  skiff up
   skiff up --controllers 1 --brokers 1 --port 0 --ready-file ready.json`,
-		Args: exactly(0),
+		Args: none,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx, abort, stop := untilSignal(cmd.Context())
 			defer stop()
@@ -57,9 +56,4 @@ func dataDefault() string {
 		return dir
 	}
 	return "skiff-data"
-}
-
-// initialise makes a new quorum of the nodes.
-func initialise(context.Context, []up.Spec) error {
-	return config.Failed("", "this build cannot initialise a quorum")
 }

@@ -10,7 +10,7 @@ import (
 func versionCommand() *cobra.Command {
 	format := output.Table
 	cmd := &cobra.Command{
-		Use: "version", Short: "Say which build this is", Args: exactly(0),
+		Use: "version", Short: "Say which build this is", Args: none,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			info := version.Get()
 			table := output.Rows{}

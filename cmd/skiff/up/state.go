@@ -27,6 +27,18 @@ type State struct {
 	Nodes []Spec `json:"nodes"`
 }
 
+// ReadState reads which nodes the cluster in a directory has. The error wraps os.ErrNotExist when there is none.
+func ReadState(data string) (State, error) {
+	state, ok, err := readState(layout{dir: data}.state())
+	if err == nil && !ok {
+		err = fmt.Errorf("%s: %w", layout{dir: data}.state(), fs.ErrNotExist)
+	}
+	return state, err
+}
+
+// Addresses are host:port of the nodes of a role.
+func (s State) Addresses(role string) []string { return addresses(ofRole(s.Nodes, role)) }
+
 // readState reads up.json; ok is false when there is none.
 func readState(path string) (state State, ok bool, err error) {
 	data, err := os.ReadFile(path)
