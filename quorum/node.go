@@ -13,6 +13,7 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/skiffmq/skiff/fsm"
+	"github.com/skiffmq/skiff/quorum/active"
 	"github.com/skiffmq/skiff/quorum/transport"
 )
 
@@ -248,4 +249,12 @@ func (n *Node) drain(server *grpc.Server) {
 		defer timer.Stop()
 		server.GracefulStop()
 	})
+}
+
+// Loop is the active controller of the node, whether it holds a claim or not; nil before the node is initialised.
+func (n *Node) Loop() *active.Loop {
+	if m := n.member.Load(); m != nil {
+		return m.loop
+	}
+	return nil
 }
