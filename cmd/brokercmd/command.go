@@ -77,7 +77,7 @@ func run(ctx context.Context, cfg *config.Broker, logger hclog.Logger) error {
 // brokerConfig translates the configuration of the process into the broker's.
 func brokerConfig(cfg *config.Broker, logger hclog.Logger) brokerd.Config {
 	out := brokerd.Config{
-		NodeID: cfg.NodeID, Dir: cfg.LogDirs[0], MetadataDir: cfg.MetadataDir, Controllers: cfg.BootstrapServers,
+		NodeID: cfg.NodeID, Dir: cfg.LogDirs[0], Controllers: cfg.BootstrapServers,
 		InterBroker: cfg.InterBroker, Rack: cfg.Rack, HasRack: cfg.HasRack,
 		HeartbeatInterval: givenHeartbeat(cfg), RegistrationTimeout: cfg.RegistrationTimeout,
 		ControlledShutdown: cfg.ControlledShutdown, ControlledShutdownTimeout: cfg.ControlledShutdownTimeout,
@@ -85,6 +85,9 @@ func brokerConfig(cfg *config.Broker, logger hclog.Logger) brokerd.Config {
 		Topics: topicDefaults(cfg), AutoCreateTopics: cfg.AutoCreateTopics,
 		Limits: kafka.Limits{ConnectionsMax: int(cfg.ConnectionsMax), RequestBytesMax: int(cfg.RequestBytesMax), IdleTimeout: cfg.ConnectionIdleMax},
 		Logger: logger,
+	}
+	if cfg.MetadataDir != cfg.LogDirs[0] {
+		out.MetadataDir = cfg.MetadataDir // else a directory of its own in the data directory
 	}
 	for i, l := range cfg.Listeners {
 		out.Listeners = append(out.Listeners, brokerd.Listener{
