@@ -1,7 +1,13 @@
 package topicconfig
 
+// maxTypo is the longest name that is compared with the known ones (I20): what is longer was meant to be none of them.
+const maxTypo = 64
+
 // nearest finds the known key that name was probably meant to be, or nothing if none is close.
 func nearest(name string) string {
+	if len(name) > maxTypo {
+		return ""
+	}
 	best, bestDistance := "", len(name)/3+1
 	for _, k := range schema {
 		if d := distance(name, k.Name); d < bestDistance {

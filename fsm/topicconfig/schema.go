@@ -148,9 +148,9 @@ func unknownKey(name string) error {
 		return fmt.Errorf("%s is a configuration of Kafka that this version does not support; leave it out", name)
 	}
 	if near := nearest(name); near != "" {
-		return fmt.Errorf("%q is not a topic configuration; did you mean %s?", name, near)
+		return fmt.Errorf("%.60q is not a topic configuration; did you mean %s?", name, near)
 	}
-	return fmt.Errorf("%q is not a topic configuration", name)
+	return fmt.Errorf("%.60q is not a topic configuration", name)
 }
 
 // Validate tells whether value is one that the key takes.
@@ -161,12 +161,12 @@ func (k Key) Validate(value string) error {
 	switch k.Type {
 	case TypeBoolean:
 		if _, err := parseBool(value); err != nil {
-			return fmt.Errorf("%s=%q: must be true or false", k.Name, value)
+			return fmt.Errorf("%s=%.60q: must be true or false", k.Name, value)
 		}
 	case TypeInt, TypeLong:
 		n, err := strconv.ParseInt(strings.TrimSpace(value), 10, 64)
 		if err != nil || n < k.min || n > k.max {
-			return fmt.Errorf("%s=%q: must be a whole number from %d to %d", k.Name, value, k.min, k.max)
+			return fmt.Errorf("%s=%.60q: must be a whole number from %d to %d", k.Name, value, k.min, k.max)
 		}
 	case TypeString:
 		return k.validateWord(value)
@@ -187,7 +187,7 @@ func (k Key) validateWord(word string) error {
 	if why, ok := k.refused[word]; ok {
 		return fmt.Errorf("%s=%s is not supported: %s", k.Name, word, why)
 	}
-	return fmt.Errorf("%s=%q: must be one of %s", k.Name, word, strings.Join(k.values, ", "))
+	return fmt.Errorf("%s=%.60q: must be one of %s", k.Name, word, strings.Join(k.values, ", "))
 }
 
 // parseBool reads a boolean as Kafka does: true or false in any case, and nothing else.

@@ -126,6 +126,7 @@ func TestValidateSaysWhatIsAccepted(t *testing.T) {
 		{"retention.m", "1", "did you mean retention.ms?"},
 		{"min.insync.replica", "1", "did you mean min.insync.replicas?"},
 		{"segment.ms", "1", "does not support"},
+		{strings.Repeat("retention.ms", 100_000), "1", "is not a topic configuration"},
 		{"", "1", "is not a topic configuration"},
 		{"qwertyuiop", "1", `"qwertyuiop" is not a topic configuration`},
 	} {
@@ -134,7 +135,9 @@ func TestValidateSaysWhatIsAccepted(t *testing.T) {
 		case err == nil && row.want != "":
 			t.Errorf("%s=%.20q is accepted, want %q", row.key, row.value, row.want)
 		case err != nil && (row.want == "" || !strings.Contains(err.Error(), row.want)):
-			t.Errorf("%s=%.20q: %v, want %q", row.key, row.value, err, row.want)
+			t.Errorf("%.20s=%.20q: %v, want %q", row.key, row.value, err, row.want)
+		case err != nil && len(err.Error()) > 300:
+			t.Errorf("%.20s=%.20q: the error has %d bytes", row.key, row.value, len(err.Error()))
 		}
 	}
 }

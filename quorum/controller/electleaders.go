@@ -68,7 +68,7 @@ func candidatesFor(img *fsm.Image, kind election) []*controllerv1.TopicPartition
 func electOne(v *view, kind election, tp *controllerv1.TopicPartition) (*controllerv1.Error, *metadatav1.PartitionChange) {
 	topic, ok := v.img.TopicByName(tp.GetTopic())
 	if !ok {
-		return itemError(controllerv1.ErrorCode_ERROR_CODE_UNKNOWN_TOPIC_OR_PARTITION, "there is no topic %q", tp.GetTopic()), nil
+		return itemError(controllerv1.ErrorCode_ERROR_CODE_UNKNOWN_TOPIC_OR_PARTITION, "there is no topic %.60q", tp.GetTopic()), nil
 	}
 	id := fsm.PartitionID{Topic: topic.ID(), Partition: tp.GetPartitionId()}
 	was, ok := v.partition(id)

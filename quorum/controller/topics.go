@@ -114,7 +114,7 @@ func (c *creation) create(t *controllerv1.CreatableTopic) *controllerv1.CreateTo
 func (c *creation) checkName(name string) *controllerv1.Error {
 	switch {
 	case c.times[name] > 1:
-		return itemError(controllerv1.ErrorCode_ERROR_CODE_INVALID_REQUEST, "topic %q is in the request %d times", name, c.times[name])
+		return itemError(controllerv1.ErrorCode_ERROR_CODE_INVALID_REQUEST, "topic %.60q is in the request %d times", name, c.times[name])
 	case name == clusterMetadataTopic:
 		return itemError(controllerv1.ErrorCode_ERROR_CODE_INVALID_REQUEST, "topic %s is reserved", name)
 	}
@@ -140,7 +140,7 @@ func checkTopicConfigs(configs []*controllerv1.TopicConfig) (map[string]string, 
 	values := map[string]string{}
 	for _, config := range configs {
 		if config.Value == nil {
-			return nil, itemError(invalid, "%s has no value", config.GetKey())
+			return nil, itemError(invalid, "%.60s has no value", config.GetKey())
 		}
 		if _, twice := values[config.GetKey()]; twice {
 			return nil, itemError(invalid, "%s is given twice", config.GetKey())
@@ -375,12 +375,12 @@ type deletion struct {
 func (d *deletion) find(t *controllerv1.DeletableTopic) (*fsm.Topic, *controllerv1.Error) {
 	switch byName, byID := t.GetName() != "", len(t.GetTopicId()) > 0; {
 	case byName && byID:
-		return nil, itemError(controllerv1.ErrorCode_ERROR_CODE_INVALID_REQUEST, "topic %q is named by name and by id; one of them must be left out", t.GetName())
+		return nil, itemError(controllerv1.ErrorCode_ERROR_CODE_INVALID_REQUEST, "topic %.60q is named by name and by id; one of them must be left out", t.GetName())
 	case byName:
 		if topic, ok := d.img.TopicByName(t.GetName()); ok {
 			return topic, nil
 		}
-		return nil, itemError(controllerv1.ErrorCode_ERROR_CODE_UNKNOWN_TOPIC_OR_PARTITION, "there is no topic %q", t.GetName())
+		return nil, itemError(controllerv1.ErrorCode_ERROR_CODE_UNKNOWN_TOPIC_OR_PARTITION, "there is no topic %.60q", t.GetName())
 	case byID:
 		id, err := fsm.UUIDFromBytes(t.GetTopicId())
 		if err != nil {
@@ -410,7 +410,7 @@ func (d *deletion) delete(t *controllerv1.DeletableTopic) *controllerv1.DeleteTo
 	case err == nil && d.asked[topic.ID()] > 1:
 		err = itemError(controllerv1.ErrorCode_ERROR_CODE_INVALID_REQUEST, "topic %s is in the request %d times", topic.Name(), d.asked[topic.ID()])
 	case err != nil && d.names[t.GetName()] > 1:
-		err = itemError(controllerv1.ErrorCode_ERROR_CODE_INVALID_REQUEST, "topic %q is in the request %d times", t.GetName(), d.names[t.GetName()])
+		err = itemError(controllerv1.ErrorCode_ERROR_CODE_INVALID_REQUEST, "topic %.60q is in the request %d times", t.GetName(), d.names[t.GetName()])
 	case err == nil && !d.env.Defaults.TopicDeletion:
 		err = itemError(controllerv1.ErrorCode_ERROR_CODE_TOPIC_DELETION_DISABLED, "delete.topic.enable is false on the controller")
 	}
