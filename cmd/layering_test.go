@@ -27,6 +27,7 @@ var floors = []string{
 	"quorum/active",
 	"quorum/feed",
 	"quorum/rpc",
+	"quorum/rpc/rpctest",
 	"quorum/client",
 	"quorum/transport",
 	"quorum/bootstrap",

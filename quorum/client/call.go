@@ -70,6 +70,9 @@ func (c *Client) ended(ctx context.Context, err, last error) error {
 	if errors.Is(err, ErrClosed) || c.life.Err() != nil {
 		return ErrClosed
 	}
+	if e := refusalIn(err); e != nil {
+		return e
+	}
 	if CodeOf(last) == controllerv1.ErrorCode_ERROR_CODE_OUTCOME_UNKNOWN {
 		return last
 	}
@@ -91,11 +94,7 @@ func (c *Client) judge(err error, a *attempt) error {
 	if err == nil {
 		return nil
 	}
-	var e *Error
-	if errors.As(err, &e) {
-		return e
-	}
-	if e := refusalOf(err); e != nil {
+	if e := refusalIn(err); e != nil {
 		return e
 	}
 	if a.sent.Load() {

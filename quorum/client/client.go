@@ -19,6 +19,8 @@ import (
 const (
 	clusterIDKey = "skiff-cluster-id"
 	lineageKey   = "skiff-lineage"
+	// sessionKey is in the header of a session that was accepted.
+	sessionKey = "skiff-session"
 )
 
 // maxAddresses bounds the addresses that a client knows (I20): those it was given and those it has learned.

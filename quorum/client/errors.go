@@ -50,6 +50,15 @@ func refusalOf(err error) *Error {
 	return nil
 }
 
+// refusalIn returns the refusal in err, nil if there is none.
+func refusalIn(err error) *Error {
+	var e *Error
+	if errors.As(err, &e) {
+		return e
+	}
+	return refusalOf(err)
+}
+
 // notDone tells whether a refusal says that nothing was done and that the same request may succeed later or elsewhere.
 func (e *Error) notDone() bool {
 	switch e.Code {

@@ -43,14 +43,11 @@ func (c *Client) Follow(ctx context.Context, cfg FollowConfig) error {
 	ctx, cancel := c.bound(ctx)
 	defer cancel()
 	f := &following{client: c, cfg: cfg, refused: map[string]error{}, shunned: map[string]time.Time{}}
-	for {
+	for ctx.Err() == nil {
 		addr := f.choose()
 		err := f.follow(ctx, addr)
-		switch {
-		case c.life.Err() != nil:
-			return ErrClosed
-		case ctx.Err() != nil:
-			return context.Cause(ctx)
+		if ctx.Err() != nil {
+			break
 		}
 		if final := f.left(addr, err); final != nil {
 			return final
@@ -58,10 +55,12 @@ func (c *Client) Follow(ctx context.Context, cfg FollowConfig) error {
 		if errors.Is(err, errMove) {
 			continue
 		}
-		if !f.pause.wait(ctx, nil) {
-			return context.Cause(ctx)
-		}
+		f.pause.wait(ctx, nil)
 	}
+	if c.life.Err() != nil {
+		return ErrClosed
+	}
+	return context.Cause(ctx)
 }
 
 // errMove ends a stream because another source is to be preferred.
@@ -192,7 +191,7 @@ func (f *following) open(ctx context.Context, addr string) (grpc.ServerStreaming
 }
 
 func refusalOr(err error) error {
-	if e := refusalOf(err); e != nil {
+	if e := refusalIn(err); e != nil {
 		return e
 	}
 	return err

@@ -6,6 +6,7 @@ import (
 
 	"google.golang.org/grpc/connectivity"
 
+	controllerv1 "github.com/skiffmq/skiff/proto/controller/v1"
 	quorumv1 "github.com/skiffmq/skiff/proto/quorum/v1"
 )
 
@@ -14,8 +15,9 @@ const probeTimeout = time.Second
 
 // search asks all known addresses who is active, until one is. Everybody who needs the active controller shares it.
 type search struct {
-	// done is closed at its end.
+	// done is closed at its end; then err is set if no node can help.
 	done chan struct{}
+	err  error
 	// waiters is guarded by Client.mu; without any the search ends.
 	waiters int
 	cancel  context.CancelFunc
@@ -31,8 +33,8 @@ func (s *search) hint(addr string) {
 	}
 }
 
-// locate returns the active controller's address, and searches for it if need be. It returns the error of ctx, or
-// ErrClosed.
+// locate returns the active controller's address, and searches for it if need be. It returns the error of ctx,
+// ErrClosed, or an *Error if every known node belongs to another cluster.
 func (c *Client) locate(ctx context.Context) (string, error) {
 	for {
 		addr, s := c.joinSearch()
@@ -42,6 +44,7 @@ func (c *Client) locate(ctx context.Context) (string, error) {
 		var err error
 		select {
 		case <-s.done:
+			err = s.err
 		case <-ctx.Done():
 			err = context.Cause(ctx)
 		case <-c.life.Done():
@@ -82,7 +85,7 @@ func (c *Client) leaveSearch(s *search) {
 // search runs one prober for each address and takes the first that finds an active controller.
 func (c *Client) search(ctx context.Context, s *search) {
 	defer s.cancel()
-	found := make(chan string, 1)
+	found := make(chan finding, 1)
 	wakes := map[string]chan struct{}{}
 	start := func(addr string) {
 		if wake, ok := wakes[addr]; ok {
@@ -98,10 +101,15 @@ func (c *Client) search(ctx context.Context, s *search) {
 	for _, addr := range c.addresses() {
 		start(addr)
 	}
-	active := ""
-	for active == "" && ctx.Err() == nil {
+	active, strangers := "", 0
+	for active == "" && strangers < len(wakes) && ctx.Err() == nil {
 		select {
-		case active = <-found:
+		case f := <-found:
+			active = f.active
+			if f.stranger != nil {
+				strangers++
+				s.err = f.stranger
+			}
 		case addr := <-s.hints:
 			if len(wakes) < 2*maxAddresses {
 				start(addr)
@@ -114,23 +122,38 @@ func (c *Client) search(ctx context.Context, s *search) {
 	if active != "" {
 		c.active = active
 	}
+	if strangers < len(wakes) {
+		s.err = nil
+	}
 	c.searching = nil
 	close(s.done)
 }
 
+// finding ends a prober: its node is active, or of another cluster.
+type finding struct {
+	active   string
+	stranger *Error
+}
+
 // probe asks one node again and again whether it is active.
-func (c *Client) probe(ctx context.Context, addr string, wake <-chan struct{}, found chan<- string) {
+func (c *Client) probe(ctx context.Context, addr string, wake <-chan struct{}, found chan<- finding) {
+	tell := func(f finding) {
+		select {
+		case found <- f:
+		case <-ctx.Done():
+		}
+	}
 	var p pause
 	for {
 		st, err := c.probeOnce(ctx, addr)
-		switch {
+		switch e := refusalIn(err); {
+		case e != nil && e.Code == controllerv1.ErrorCode_ERROR_CODE_INCONSISTENT_CLUSTER_ID:
+			tell(finding{stranger: e})
+			return
 		case err != nil:
 			c.cfg.Logger.Trace("no answer to the search for the active controller", "address", addr, "error", err)
 		case st.GetActive():
-			select {
-			case found <- addr:
-			default:
-			}
+			tell(finding{active: addr})
 			return
 		case st.GetActiveController() != "" && st.GetActiveController() != addr:
 			c.learn(st.GetActiveController())

@@ -51,14 +51,13 @@ func (c *Client) openSession(ctx context.Context, conn *grpc.ClientConn) (*sessi
 		return nil, err
 	}
 	header, err := stream.Header()
-	if err == nil && len(header.Get(clusterIDKey)) == 0 {
-		_, err = stream.Recv() // refused: the reason is in the trailer
-		if err == nil {
-			err = errors.New("the node opened a session and did not say of which cluster")
-		}
-	}
 	if err == nil {
 		err = c.checkHeader(conn.CanonicalTarget(), header)
+	}
+	if err == nil && len(header.Get(sessionKey)) == 0 {
+		if _, err = stream.Recv(); err == nil { // refused: the reason comes at the end
+			err = errors.New("the node answered a session that it did not open")
+		}
 	}
 	if !timer.Stop() && err == nil {
 		err = context.DeadlineExceeded

@@ -18,6 +18,8 @@ const (
 	ClusterIDKey = "skiff-cluster-id"
 	// LineageKey carries the lineage as fsm.LineageID writes itself: number/uuid.
 	LineageKey = "skiff-lineage"
+	// SessionKey is in the header of a session that is open; a refused one has it not.
+	SessionKey = "skiff-session"
 )
 
 // identity judges who calls (I19).

@@ -45,7 +45,7 @@ func (s *brokerService) Session(stream grpc.BidiStreamingServer[controllerv1.Ses
 		return s.notActive()
 	}
 	// The header tells the broker that the session is open.
-	if err := stream.SendHeader(metadata.MD{}); err != nil {
+	if err := stream.SendHeader(metadata.Pairs(SessionKey, "open")); err != nil {
 		return err
 	}
 	ss := &session{
