@@ -111,17 +111,15 @@ func (c *conn) readPrefix() (int, wire.RequestHeader, error) {
 	if !c.trusted {
 		idle = limits.FirstRequestTimeout
 	}
-	err := c.nc.SetReadDeadline(time.Now().Add(idle))
-	// The server interrupts us with a deadline when it drains. Looked at in this order, that one is never lost.
-	if err != nil || c.server.draining.Err() != nil {
-		return 0, wire.RequestHeader{}, errGone
+	if err := c.expectBytes(idle); err != nil {
+		return 0, wire.RequestHeader{}, err
 	}
 	size, err := wire.ReadSize(c.br, limits.RequestBytesMax)
 	if err != nil {
 		return 0, wire.RequestHeader{}, readError(err)
 	}
-	if err := c.nc.SetReadDeadline(time.Now().Add(limits.transferTime(size))); err != nil {
-		return 0, wire.RequestHeader{}, errGone
+	if err := c.expectBytes(limits.transferTime(size)); err != nil {
+		return 0, wire.RequestHeader{}, err
 	}
 	if size < wire.RequestPrefixBytes {
 		return 0, wire.RequestHeader{}, fmt.Errorf("%w: request of %d bytes", wire.ErrMalformed, size)
@@ -132,6 +130,15 @@ func (c *conn) readPrefix() (int, wire.RequestHeader, error) {
 	}
 	header, err := wire.ParsePrefix(prefix)
 	return size, header, err
+}
+
+// expectBytes gives the peer some time to send. When the server drains it interrupts all reads with a deadline of its own:
+// looked at in this order, that one is never lost.
+func (c *conn) expectBytes(within time.Duration) error {
+	if err := c.nc.SetReadDeadline(time.Now().Add(within)); err != nil || c.server.draining.Err() != nil {
+		return errGone
+	}
+	return nil
 }
 
 // admit judges a request by its key, its version and its size.
@@ -183,8 +190,8 @@ func (c *conn) readBody(ctx context.Context, req request, size int) (_ request, 
 			}
 		}()
 		// The wait for room was ours, not the peer's.
-		if err := c.nc.SetReadDeadline(time.Now().Add(c.server.limits.transferTime(size))); err != nil {
-			return request{}, errGone
+		if err := c.expectBytes(c.server.limits.transferTime(size)); err != nil {
+			return request{}, err
 		}
 	}
 	if frame, err = wire.ReadRest(c.br, frame, size); err != nil {

@@ -418,3 +418,16 @@ func eachVersion(t *testing.T, r wire.VersionRange, f func(t *testing.T, version
 		t.Run(fmt.Sprintf("v%d", v), func(t *testing.T) { f(t, v) })
 	}
 }
+
+// refuseDelete is a controller that deletes nothing.
+func refuseDelete(context.Context, *controllerv1.DeleteTopicsRequest) (*controllerv1.DeleteTopicsResponse, error) {
+	return nil, context.DeadlineExceeded
+}
+
+// refuseReserve is a controller that gives no producer ids.
+func refuseReserve(context.Context, *controllerv1.ReserveProducerIDsRequest) (*controllerv1.ReserveProducerIDsResponse, error) {
+	return nil, context.DeadlineExceeded
+}
+
+// interruptReads begins to drain, so that connections that wait for more bytes end.
+func (ts *testServer) interruptReads() { ts.stopAccepting() }
