@@ -68,13 +68,6 @@ func (h header) idempotent() bool {
 // the largest int32.
 func (h header) lastSequence() int32 { return addSequence(h.baseSequence, h.lastOffsetDelta) }
 
-func addSequence(sequence, delta int32) int32 {
-	if sequence > math.MaxInt32-delta {
-		return delta - (math.MaxInt32 - sequence) - 1
-	}
-	return sequence + delta
-}
-
 // parseHeader reads the fixed part of the batch at the start of b and checks
 // what can be checked without the rest: magic, the bounds of the length, that
 // counts and offsets are possible. It does not ask that b holds the whole.

@@ -24,9 +24,9 @@ var (
 	// ErrLeaderEpoch is returned when a leader epoch is older than one the
 	// log holds, or a batch's is newer than the epoch it was fetched in.
 	ErrLeaderEpoch = errors.New("partlog: leader epoch out of order")
-	// ErrStorage is returned when the disk failed and the log can no longer
-	// say what it holds; every later write returns it until the log is
-	// opened again.
+	// ErrStorage is returned when the disk refused. If what was begun could
+	// be taken back the log goes on; if not, or if an fsync failed, every
+	// later change returns ErrStorage until the log is opened again.
 	ErrStorage = errors.New("partlog: storage failed")
 	// ErrClosed is returned by every call on a closed or deleted log.
 	ErrClosed = errors.New("partlog: log is closed")

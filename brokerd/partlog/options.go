@@ -72,7 +72,7 @@ func (o Options) withDefaults() Options {
 		o.Now = time.Now
 	}
 	if o.Files == nil {
-		o.Files = NewFileBudget(0)
+		o.Files = sharedFiles()
 	}
 	return o
 }

@@ -1,0 +1,277 @@
+package partlog
+
+import (
+	"errors"
+	"io"
+	"math"
+	"sync/atomic"
+)
+
+// noTimestamp is the newest timestamp of no batches, and of batches that
+// carry none.
+const noTimestamp int64 = -1
+
+// segment is one log file and its indexes. All but the last of a log are
+// sealed: nothing is appended to them.
+type segment struct {
+	opts  *Options
+	dir   string
+	base  int64
+	log   *handle
+	fresh bool // writer, disk: the file was made since the directory was last synced
+
+	// size is how many bytes of whole batches stand in the file; readers look
+	// no further. Moved by the holder of Log.writer.
+	size atomic.Int64
+	// index is the index in memory; nil says that the index files have it.
+	index atomic.Pointer[index]
+	// newest is the newest timestamp, newestOffset the base offset of the
+	// first batch that has it. Known once index is set or onFile is.
+	newest, newestOffset atomic.Int64
+
+	// builder is how the index goes on. Log.writer
+	builder indexBuilder
+	// openedMs is when the first batch came, or the segment was made, by the
+	// broker's clock. Log.writer
+	openedMs int64
+	// synced is how many bytes were on disk at the last fsync. Log.disk
+	synced int64
+
+	// loading is held by who reads or rebuilds the index.
+	loading gate
+	// onFile describes the verified index files; nil as long as they are not.
+	onFile atomic.Pointer[indexFiles]
+}
+
+// indexFiles are the index files of a sealed segment, found sound.
+type indexFiles struct {
+	offsets, times *handle
+	entries        int
+}
+
+// newSegment describes the segment at base; create lets its file be made.
+func newSegment(l *Log, base int64, create bool) *segment {
+	s := &segment{opts: &l.opts, dir: l.dir, base: base, fresh: create, loading: newGate()}
+	s.log = newHandle(l.opts.FS, l.opts.Files, segmentFile(l.dir, base, logSuffix), create)
+	s.openedMs = l.opts.Now().UnixMilli()
+	if create {
+		s.adopt(newIndexBuilder(base, l.opts.IndexIntervalBytes))
+	}
+	return s
+}
+
+// adopt takes what a walk over the segment has built as its index.
+func (s *segment) adopt(b indexBuilder) {
+	s.builder = b
+	s.newest.Store(b.newest)
+	s.newestOffset.Store(b.newestOffset)
+	s.index.Store(&index{entries: b.entries})
+}
+
+// note takes a batch that was written at position into the index.
+func (s *segment) note(h header, position int64) {
+	entries := len(s.builder.entries)
+	s.builder.add(h, position)
+	s.newest.Store(s.builder.newest)
+	s.newestOffset.Store(s.builder.newestOffset)
+	if len(s.builder.entries) > entries {
+		s.index.Store(&index{entries: s.builder.entries})
+	}
+}
+
+// full says whether a batch of header h, behind pending bytes that are about
+// to be written, must go to a new segment.
+func (s *segment) full(h header, pending, nowMs int64) bool {
+	size := s.size.Load() + pending
+	switch {
+	case size == 0:
+		return false
+	case size+h.size > s.opts.SegmentBytes:
+		return true
+	case h.lastOffset()-s.base > math.MaxInt32:
+		return true
+	}
+	return nowMs-s.openedMs >= s.opts.SegmentAge.Milliseconds()
+}
+
+// walker returns a walker over the batches from position on, through window.
+func (s *segment) walker(file File, window []byte, position int64) walker {
+	return walker{file: file, position: position, limit: s.size.Load(), window: window}
+}
+
+// withFile runs use on the open log file.
+func (s *segment) withFile(use func(File) error) error {
+	file, err := s.log.acquire()
+	if err != nil {
+		return err
+	}
+	defer s.log.release()
+	return use(file)
+}
+
+// seekOffset returns a position from which a walk finds the batch that holds
+// offset.
+func (s *segment) seekOffset(offset int64) (int64, error) {
+	if err := s.prepare(); err != nil {
+		return 0, err
+	}
+	if x := s.index.Load(); x != nil {
+		return x.seekOffset(offset - s.base), nil
+	}
+	return s.onFile.Load().seekOffset(offset - s.base)
+}
+
+// seekTime returns a position before which all batches are older than ts.
+func (s *segment) seekTime(ts int64) (int64, error) {
+	if err := s.prepare(); err != nil {
+		return 0, err
+	}
+	if x := s.index.Load(); x != nil {
+		return x.seekTime(ts), nil
+	}
+	relative, err := s.onFile.Load().seekTime(ts)
+	if err != nil || relative == 0 {
+		return 0, err
+	}
+	return s.seekOffset(s.base + relative)
+}
+
+// newestTimestamp returns the newest timestamp of the segment and the base
+// offset of the first batch that has it.
+func (s *segment) newestTimestamp() (timestamp, offset int64, err error) {
+	if err := s.prepare(); err != nil {
+		return 0, 0, err
+	}
+	return s.newest.Load(), s.newestOffset.Load(), nil
+}
+
+// prepare makes sure that there is an index: in memory, in files found sound,
+// or else built anew from the log.
+func (s *segment) prepare() error {
+	if s.index.Load() != nil || s.onFile.Load() != nil {
+		return nil
+	}
+	s.loading.lock()
+	defer s.loading.unlock()
+	if s.index.Load() != nil || s.onFile.Load() != nil {
+		return nil
+	}
+	x, head, err := s.readIndexFiles()
+	if err == nil {
+		s.newest.Store(head.newest)
+		s.newestOffset.Store(head.newestOffset)
+		s.useFiles(len(x.entries))
+		return nil
+	}
+	b, err := s.buildIndex()
+	if err != nil {
+		return err
+	}
+	s.adopt(b)
+	return nil
+}
+
+// readIndexFiles reads the index files and compares them with the log file.
+func (s *segment) readIndexFiles() (*index, indexHead, error) {
+	x, head, err := readIndexFiles(s.opts.FS, s.dir, s.base)
+	if err == nil && (head.base != s.base || head.logBytes != s.size.Load()) {
+		err = errDamaged
+	}
+	return x, head, err
+}
+
+func (s *segment) useFiles(entries int) {
+	s.onFile.Store(&indexFiles{
+		offsets: newHandle(s.opts.FS, s.opts.Files, segmentFile(s.dir, s.base, indexSuffix), false),
+		times:   newHandle(s.opts.FS, s.opts.Files, segmentFile(s.dir, s.base, timeIndexSuffix), false),
+		entries: entries,
+	})
+}
+
+// buildIndex walks the segment. Where no batch stands any more it stops: what
+// lies before can be found, reading what lies behind reports it.
+func (s *segment) buildIndex() (indexBuilder, error) {
+	b := newIndexBuilder(s.base, s.opts.IndexIntervalBytes)
+	err := s.withFile(func(file File) error {
+		w := s.walker(file, make([]byte, scanWindowBytes), 0)
+		for {
+			h, err := w.header()
+			if errors.Is(err, io.EOF) || errors.Is(err, ErrCorruptBatch) {
+				return nil
+			}
+			if err != nil {
+				return err
+			}
+			b.add(h, w.position)
+			w.skip(h)
+		}
+	})
+	return b, err
+}
+
+// loadIndex brings the index into memory and leaves the files, for a segment
+// that is about to be cut or appended to.
+func (s *segment) loadIndex() error {
+	if s.index.Load() != nil {
+		return nil
+	}
+	x, head, err := s.readIndexFiles()
+	if err != nil {
+		b, err := s.buildIndex()
+		if err != nil {
+			return err
+		}
+		s.adopt(b)
+		return s.leaveFiles()
+	}
+	b := newIndexBuilder(s.base, s.opts.IndexIntervalBytes)
+	b.entries, b.newest, b.newestOffset = x.entries, head.newest, head.newestOffset
+	if n := len(x.entries); n > 0 {
+		b.indexedAt = int64(x.entries[n-1].position)
+	}
+	s.adopt(b)
+	return s.leaveFiles()
+}
+
+// saveIndex writes the index of a sealed segment to its files and gives the
+// memory back. Log.disk is held; keep leaves it in memory as well.
+func (s *segment) saveIndex(keep bool) error {
+	x := s.index.Load()
+	if x == nil {
+		return nil
+	}
+	head := indexHead{s.base, s.size.Load(), s.newest.Load(), s.newestOffset.Load()}
+	if err := writeIndexFiles(s.opts.FS, s.dir, head, x); err != nil {
+		return err
+	}
+	if !keep {
+		s.useFiles(len(x.entries))
+		s.builder.entries = nil
+		s.index.Store(nil)
+	}
+	return nil
+}
+
+// leaveFiles closes the index files.
+func (s *segment) leaveFiles() error {
+	files := s.onFile.Swap(nil)
+	if files == nil {
+		return nil
+	}
+	return errors.Join(files.offsets.drop(), files.times.drop())
+}
+
+// close lets go of all files; who reads them may finish.
+func (s *segment) close() error {
+	return errors.Join(s.log.drop(), s.leaveFiles())
+}
+
+// remove closes the segment and unlinks its files, the log first: an index
+// without a log is litter, a log without an index is not.
+func (s *segment) remove() error {
+	err := s.close()
+	for _, suffix := range []string{logSuffix, indexSuffix, timeIndexSuffix} {
+		err = errors.Join(err, removeFile(s.opts.FS, segmentFile(s.dir, s.base, suffix)))
+	}
+	return err
+}
