@@ -3,6 +3,7 @@ package tool
 import (
 	"context"
 	"encoding/hex"
+	"errors"
 	"slices"
 	"strings"
 	"sync"
@@ -80,7 +81,7 @@ func askEach(ctx context.Context, c *client.Client, list []string) []answered {
 // add appends one node.
 func (s *quorumStatus) add(a answered) {
 	if a.status == nil {
-		s.Nodes = append(s.Nodes, nodeStatus{ID: -1, Address: a.address, State: unreachable, LeaderID: -1, Trouble: a.err.Error()})
+		s.Nodes = append(s.Nodes, nodeStatus{ID: -1, Address: a.address, State: unreachable, LeaderID: -1, Trouble: plain(a.err)})
 		return
 	}
 	st := a.status
@@ -106,4 +107,19 @@ func (s *quorumStatus) add(a answered) {
 		s.ClusterID = st.GetPlan().GetClusterId()
 	}
 	s.Nodes = append(s.Nodes, n)
+}
+
+// plain words why an address did not answer, without the layers of gRPC around the one fact.
+func plain(err error) string {
+	var refused *client.Error
+	if errors.As(err, &refused) {
+		return refused.Message
+	}
+	text := err.Error()
+	for _, layer := range []string{"desc = ", "dialing: "} {
+		if _, inner, found := strings.Cut(text, layer); found {
+			text = inner
+		}
+	}
+	return strings.Trim(text, `"`)
 }

@@ -91,11 +91,7 @@ func (f *finder) fromConfig() (addresses, error) {
 
 // within bounds a command by --timeout.
 func (f *finder) within(cmd *cobra.Command) (context.Context, context.CancelFunc) {
-	ctx := cmd.Context()
-	if ctx == nil {
-		ctx = context.Background()
-	}
-	return context.WithTimeout(ctx, f.timeout)
+	return context.WithTimeout(cmd.Context(), f.timeout)
 }
 
 // quorum returns a client of the quorum and the addresses it starts from.

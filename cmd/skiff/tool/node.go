@@ -51,7 +51,7 @@ func (f *nodeFlags) list() *cobra.Command {
 
 func (f *nodeFlags) verb(verb, short string) *cobra.Command {
 	cmd := &cobra.Command{
-		Use: verb + " NAME...", Short: short, Args: atLeast(1),
+		Use: verb + " NAME...", Short: short, Args: some,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			client, err := up.NewClient(f.data)
 			if err != nil {

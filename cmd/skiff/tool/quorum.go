@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -16,6 +17,7 @@ import (
 	"github.com/skiffmq/skiff/cmd/skiff/up"
 	"github.com/skiffmq/skiff/fsm"
 	"github.com/skiffmq/skiff/quorum/bootstrap"
+	"github.com/skiffmq/skiff/quorum/client"
 )
 
 func quorumCommand() *cobra.Command {
@@ -197,6 +199,28 @@ func (s quorumStatus) verdict() error {
 	return &config.ExitError{Code: config.ExitUnhealthy, Cause: "the quorum is not healthy: " + strings.Join(troubles, "; "), Fix: "start or repair the nodes named above"}
 }
 
+// transferResult is what transfer prints; To is -1 when no controller is active yet.
+type transferResult struct {
+	From int32 `json:"from"`
+	To   int32 `json:"to"`
+}
+
+// awaitActive waits until a node is the active controller and returns its id, or -1 when ctx ends first.
+func awaitActive(ctx context.Context, c *client.Client, controllers []string) int32 {
+	ticker := time.NewTicker(100 * time.Millisecond)
+	defer ticker.Stop()
+	for {
+		if status := askAll(ctx, c, controllers); status.ActiveID >= 0 {
+			return status.ActiveID
+		}
+		select {
+		case <-ctx.Done():
+			return -1
+		case <-ticker.C:
+		}
+	}
+}
+
 func (f *finder) quorumTransfer() *cobra.Command {
 	to := int32(-1)
 	cmd := &cobra.Command{
@@ -221,9 +245,12 @@ func (f *finder) quorumTransfer() *cobra.Command {
 			if err != nil {
 				return refusedBy("transfer", err)
 			}
-			value := map[string]int32{"from": status.Nodes[at].ID, "to": answer.GetLeaderId()}
+			value := transferResult{From: status.Nodes[at].ID, To: answer.GetLeaderId()}
+			if value.To < 0 {
+				value.To = awaitActive(ctx, c, controllers)
+			}
 			table := output.Rows{Head: []string{"from", "to"}}
-			table.Add(value["from"], value["to"])
+			table.Add(value.From, value.To)
 			return output.Print(cmd.OutOrStdout(), f.format, value, table)
 		},
 	}

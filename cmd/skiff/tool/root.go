@@ -22,7 +22,7 @@ func Main(args []string, stdout, stderr io.Writer) int {
 	root.SetArgs(args)
 	root.SetOut(stdout)
 	root.SetErr(stderr)
-	return config.Report(stderr, "skiff", root.Execute())
+	return config.Report(stderr, "skiff", root.ExecuteContext(context.Background()))
 }
 
 // Command returns the whole tree of commands.
@@ -33,7 +33,7 @@ func Command() *cobra.Command {
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return &config.ExitError{Code: config.ExitUsage, Cause: err.Error(), Fix: cmd.CommandPath() + " --help", Err: err}
 	})
-	root.AddCommand(upCommand(), nodeCommand(), quorumCommand(), configCommand(), versionCommand())
+	root.AddCommand(upCommand(), nodeCommand(), quorumCommand(), brokerCommand(), topicCommand(), configCommand(), versionCommand())
 	root.AddCommand(daemons()...)
 	return root
 }
@@ -60,14 +60,20 @@ func none(cmd *cobra.Command, args []string) error {
 	return config.Usage(cmd.CommandPath()+" --help", "%s takes no arguments, got %q", cmd.CommandPath(), args)
 }
 
-// atLeast wants n arguments or more.
-func atLeast(n int) cobra.PositionalArgs {
-	return func(cmd *cobra.Command, args []string) error {
-		if len(args) >= n {
-			return nil
-		}
-		return config.Usage(cmd.CommandPath()+" --help", "%s takes at least %d arguments, got %d", cmd.CommandPath(), n, len(args))
+// one wants one argument.
+func one(cmd *cobra.Command, args []string) error {
+	if len(args) == 1 {
+		return nil
 	}
+	return config.Usage(cmd.CommandPath()+" --help", "%s takes one argument, got %d", cmd.CommandPath(), len(args))
+}
+
+// some wants one argument or more.
+func some(cmd *cobra.Command, args []string) error {
+	if len(args) > 0 {
+		return nil
+	}
+	return config.Usage(cmd.CommandPath()+" --help", "%s takes at least one argument", cmd.CommandPath())
 }
 
 // untilSignal returns a context that ends at the first SIGINT or SIGTERM, and one that ends at the second.
