@@ -99,6 +99,19 @@ func (b *Broker) stop(r *running, end context.CancelFunc, failed error) error {
 	return err
 }
 
+// die ends everything at once.
+func (b *Broker) die(r *running, end context.CancelFunc) error {
+	end()
+	cut, cancel := context.WithCancel(context.Background())
+	cancel()
+	_ = b.server.Shutdown(cut) // it says that clients were cut off, which is what was asked for
+	b.replicas.Abandon()
+	r.servers.Wait()
+	r.session.Wait()
+	r.metadata.Wait()
+	return errors.Join(ErrKilled, b.release())
+}
+
 // leave ends the session, with a goodbye if the broker had the time to hand over.
 func (b *Broker) leave(r *running, failed error) {
 	if failed != nil || b.session.epoch() < 0 {

@@ -160,6 +160,17 @@ func (m *Manager) Close() error {
 	return err
 }
 
+// Abandon ends the manager's goroutines and writes nothing more, as a killed process does. Tests use it to see what a
+// kill leaves behind.
+func (m *Manager) Abandon() {
+	m.mu.Lock()
+	m.closed = true
+	m.mu.Unlock()
+	m.stop()
+	m.fetchers.wait()
+	m.running.Wait()
+}
+
 // held lists the partitions of this moment.
 func (m *Manager) held() []*Partition {
 	m.mu.RLock()

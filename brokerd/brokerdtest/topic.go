@@ -1,0 +1,89 @@
+package brokerdtest
+
+import (
+	"context"
+	"net"
+	"slices"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/skiffmq/skiff/fsm"
+)
+
+// Client is a Kafka client on the host "client". It is closed with the test.
+func (c *Cluster) Client(opts ...kgo.Opt) *kgo.Client {
+	c.t.Helper()
+	var seeds []string
+	for _, b := range c.Brokers {
+		seeds = append(seeds, b.Name+":9092")
+	}
+	base := []kgo.Opt{
+		kgo.SeedBrokers(seeds...), kgo.Dialer(func(ctx context.Context, _, addr string) (net.Conn, error) {
+			return c.Quorum.Net.Host("client").Dial(ctx, addr)
+		}),
+	}
+	client, err := kgo.NewClient(append(base, opts...)...)
+	if err != nil {
+		c.t.Fatalf("make a client: %v", err)
+	}
+	c.t.Cleanup(client.Close)
+	return client
+}
+
+// CreateTopic creates a topic through any broker and waits until every replica plays its role.
+func (c *Cluster) CreateTopic(topic string, partitions int32, replicas int16, configs map[string]*string) {
+	c.t.Helper()
+	client := c.Client()
+	defer client.Close()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	resp, err := kadm.NewClient(client).CreateTopic(ctx, partitions, replicas, configs, topic)
+	if err == nil {
+		err = resp.Err
+	}
+	if err != nil {
+		c.t.Fatalf("create topic %s: %v", topic, err)
+	}
+	c.AwaitSame()
+}
+
+// Partition is a partition as the quorum has it.
+func (c *Cluster) Partition(topic string, partition int32) fsm.Partition {
+	c.t.Helper()
+	t, ok := c.Image().TopicByName(topic)
+	if !ok {
+		c.t.Fatalf("topic %s does not exist", topic)
+	}
+	p, ok := t.Partition(partition)
+	if !ok {
+		c.t.Fatalf("topic %s has no partition %d", topic, partition)
+	}
+	return p
+}
+
+// Leader is the broker that leads a partition; nil if none does.
+func (c *Cluster) Leader(topic string, partition int32) *Broker {
+	c.t.Helper()
+	return c.Broker(c.Partition(topic, partition).Leader)
+}
+
+// Broker is the one with that id, nil if there is none.
+func (c *Cluster) Broker(id int32) *Broker {
+	i := slices.IndexFunc(c.Brokers, func(b *Broker) bool { return b.ID == id })
+	if i < 0 {
+		return nil
+	}
+	return c.Brokers[i]
+}
+
+// AwaitISR waits until the ISR of a partition is exactly these brokers, in any order.
+func (c *Cluster) AwaitISR(topic string, partition int32, ids ...int32) {
+	c.t.Helper()
+	slices.Sort(ids)
+	c.Await("the ISR", func() bool {
+		isr := slices.Clone(c.Partition(topic, partition).ISR)
+		slices.Sort(isr)
+		return slices.Equal(isr, ids)
+	})
+}
