@@ -3,6 +3,7 @@ package kafka
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -11,6 +12,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	controllerv1 "github.com/skiffmq/skiff/proto/controller/v1"
+	"github.com/skiffmq/skiff/quorum/client"
 )
 
 // createRequest asks for topics of three partitions and two replicas.
@@ -95,17 +97,12 @@ func TestCreateTopicsTranslatesRefusals(t *testing.T) {
 	}
 }
 
-// refusedByController is an error as quorum/client returns it.
-type refusedByController struct{ code controllerv1.ErrorCode }
-
-func (e refusedByController) Error() string                     { return e.code.String() }
-func (e refusedByController) ErrorCode() controllerv1.ErrorCode { return e.code }
-
 func TestCreateTopicsWithoutAController(t *testing.T) {
 	for err, want := range map[error]int16{
 		context.DeadlineExceeded: 7,
-		refusedByController{controllerv1.ErrorCode_ERROR_CODE_POLICY_VIOLATION}: 44,
-		refusedByController{controllerv1.ErrorCode_ERROR_CODE_OVERLOADED}:       41,
+		&client.Error{Code: controllerv1.ErrorCode_ERROR_CODE_POLICY_VIOLATION}: 44,
+		&client.Error{Code: controllerv1.ErrorCode_ERROR_CODE_OVERLOADED}:       41,
+		fmt.Errorf("create: %w", client.ErrClosed):                              41,
 		errors.New("surprise"): -1,
 	} {
 		ts := newTestServer(t, nil)
@@ -214,7 +211,7 @@ func TestDeleteTopicsAsksTheController(t *testing.T) {
 func TestDeleteTopicsWithoutAController(t *testing.T) {
 	ts := newTestServer(t, nil)
 	ts.controller.remove = func(ctx context.Context, _ *controllerv1.DeleteTopicsRequest) (*controllerv1.DeleteTopicsResponse, error) {
-		return nil, refusedByController{controllerv1.ErrorCode_ERROR_CODE_OUTCOME_UNKNOWN}
+		return nil, &client.Error{Code: controllerv1.ErrorCode_ERROR_CODE_OUTCOME_UNKNOWN}
 	}
 	req := kmsg.NewPtrDeleteTopicsRequest()
 	req.TopicNames = []string{"foo"}

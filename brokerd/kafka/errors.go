@@ -10,6 +10,7 @@ import (
 	"github.com/skiffmq/skiff/brokerd/recordbatch"
 	"github.com/skiffmq/skiff/brokerd/replica"
 	controllerv1 "github.com/skiffmq/skiff/proto/controller/v1"
+	"github.com/skiffmq/skiff/quorum/client"
 )
 
 // This file is the only place where errors become Kafka's codes. A test reads the sources of the packages below us and
@@ -56,6 +57,8 @@ var errorCodes = []errorCode{
 	{recordbatch.ErrInvalidTimestamp, kerr.InvalidTimestamp},
 	{recordbatch.ErrExpansion, kerr.MessageTooLarge},
 
+	{client.ErrClosed, kerr.NotController}, // the broker stops: nothing was done, and another broker can be asked
+
 	{context.DeadlineExceeded, kerr.RequestTimedOut},
 	{context.Canceled, kerr.RequestTimedOut},
 }
@@ -77,9 +80,8 @@ func codeOf(err error) (code int16, known bool) {
 	if err == nil {
 		return 0, true
 	}
-	var refused interface{ ErrorCode() controllerv1.ErrorCode }
-	if errors.As(err, &refused) {
-		return controllerCode(refused.ErrorCode()), true
+	if refused := client.CodeOf(err); refused != controllerv1.ErrorCode_ERROR_CODE_UNSPECIFIED {
+		return controllerCode(refused), true
 	}
 	for _, e := range errorCodes {
 		if errors.Is(err, e.err) {

@@ -17,6 +17,7 @@ import (
 	"github.com/skiffmq/skiff/brokerd/recordbatch"
 	"github.com/skiffmq/skiff/brokerd/replica"
 	controllerv1 "github.com/skiffmq/skiff/proto/controller/v1"
+	"github.com/skiffmq/skiff/quorum/client"
 )
 
 // TestEverySentinelHasACode reads the sources of the packages whose errors reach us and wants a line in the table for each
@@ -26,8 +27,8 @@ func TestEverySentinelHasACode(t *testing.T) {
 	for _, e := range errorCodes {
 		inTable[packageOf(e.err)]++
 	}
-	for _, pkg := range []string{"replica", "partlog", "recordbatch"} {
-		names := sentinels(t, "../"+pkg)
+	for pkg, dir := range map[string]string{"replica": "../replica", "partlog": "../partlog", "recordbatch": "../recordbatch", "client": "../../quorum/client"} {
+		names := sentinels(t, dir)
 		if len(names) == 0 || len(names) != inTable[pkg] {
 			t.Errorf("%s has %d sentinels (%s), errors.go maps %d", pkg, len(names), strings.Join(names, ", "), inTable[pkg])
 		}
@@ -68,6 +69,7 @@ var sentinelValues = map[string][]error{
 		partlog.ErrOffsetOutOfRange, partlog.ErrNonContiguous, partlog.ErrLeaderEpoch, partlog.ErrStorage, partlog.ErrClosed,
 		partlog.ErrIdentity, partlog.ErrUnsupportedVersion,
 	},
+	"client": {client.ErrClosed},
 	"recordbatch": {
 		recordbatch.ErrCorrupt, recordbatch.ErrInvalidRecord, recordbatch.ErrTooLarge, recordbatch.ErrUnsupportedMagic,
 		recordbatch.ErrUnsupportedCodec, recordbatch.ErrInvalidTimestamp, recordbatch.ErrExpansion,
