@@ -9,7 +9,7 @@ import (
 )
 
 // bigImage has topics x partitions at replication factor 3 over brokers brokers.
-func bigImage(tb testing.TB, topics, partitions, brokers int) *Image {
+func bigImage(tb reporter, topics, partitions, brokers int) *Image {
 	tb.Helper()
 	w := newWorld(tb)
 	w.claim(101, 1)

@@ -205,13 +205,23 @@ func equal[T comparable](a, b T) bool { return a == b }
 
 // checkImageDigest recomputes the digest from every object (I1).
 func checkImageDigest(img *Image) *Violation {
+	objects := img.sumObjects()
+	if objects != img.objects {
+		return violation(1, "digest", "objects sum up to %s, the image has %s", objects.digest(), img.objects.digest())
+	}
+	if want := objects.add(img.guard.sum()).digest(); want != img.digest {
+		return violation(1, "digest", "is %s, the image has %s", want, img.digest)
+	}
+	return nil
+}
+
+// sumObjects hashes every object of the image anew.
+func (img *Image) sumObjects() sum {
 	var objects sum
-	for it := img.brokers.Iterator(); !it.Done(); {
-		_, b, _ := it.Next()
+	for b := range img.Brokers() {
 		objects = objects.add(b.sum())
 	}
-	for it := img.controllers.Iterator(); !it.Done(); {
-		_, n, _ := it.Next()
+	for n := range img.Controllers() {
 		objects = objects.add(n.sum())
 	}
 	for it := img.configs.Iterator(); !it.Done(); {
@@ -226,11 +236,5 @@ func checkImageDigest(img *Image) *Violation {
 			objects = objects.add(p.sum(PartitionID{Topic: t.id, Partition: i}))
 		}
 	}
-	if objects != img.objects {
-		return violation(1, "digest", "objects sum up to %s, the image has %s", objects.digest(), img.objects.digest())
-	}
-	if want := objects.add(img.guard.sum()).digest(); want != img.digest {
-		return violation(1, "digest", "is %s, the image has %s", want, img.digest)
-	}
-	return nil
+	return objects
 }

@@ -3,7 +3,6 @@ package fsm
 import (
 	"strconv"
 	"strings"
-	"testing"
 
 	"github.com/cockroachdb/datadriven"
 	"google.golang.org/protobuf/proto"
@@ -13,7 +12,7 @@ import (
 
 // fields are key=value pairs of a script line.
 type fields struct {
-	tb   testing.TB
+	tb   reporter
 	kind string
 	m    map[string]string
 }
@@ -26,7 +25,7 @@ func argsOf(d *datadriven.TestData) fields {
 	return f
 }
 
-func fieldsOf(tb testing.TB, line string) fields {
+func fieldsOf(tb reporter, line string) fields {
 	words := strings.Fields(line)
 	f := fields{tb: tb, kind: words[0], m: make(map[string]string)}
 	for _, w := range words[1:] {
@@ -136,7 +135,7 @@ func (f fields) listeners(key string) []*metadatav1.Listener {
 }
 
 // parseRecord reads a record of a script.
-func parseRecord(tb testing.TB, line string) record {
+func parseRecord(tb reporter, line string) record {
 	tb.Helper()
 	f := fieldsOf(tb, line)
 	switch f.kind {

@@ -130,7 +130,7 @@ func (s *story) mustAgree(e Entry, r Result) {
 }
 
 // mustBeSound checks an image and takes it through a snapshot.
-func mustBeSound(tb testing.TB, img *Image) {
+func mustBeSound(tb reporter, img *Image) {
 	tb.Helper()
 	if err := Check(img); err != nil {
 		tb.Fatalf("check: %v\n%s", err, Describe(img))
@@ -141,7 +141,7 @@ func mustBeSound(tb testing.TB, img *Image) {
 	}
 }
 
-func throughSnapshot(tb testing.TB, img *Image) *Image {
+func throughSnapshot(tb reporter, img *Image) *Image {
 	tb.Helper()
 	var stream bytes.Buffer
 	if err := WriteSnapshot(img, &stream); err != nil {

@@ -3,7 +3,6 @@ package fsm
 import (
 	"encoding/binary"
 	"slices"
-	"testing"
 
 	"google.golang.org/protobuf/proto"
 
@@ -22,15 +21,22 @@ func uuid(n int) UUID {
 
 var testCluster = uuid(0xc1).String()
 
+// reporter is what helpers need of testing.TB and what rapid's T has too, which shrinks what fails.
+type reporter interface {
+	Helper()
+	Fatal(args ...any)
+	Fatalf(format string, args ...any)
+}
+
 // world is an image under test with the means to grow it.
 type world struct {
-	tb  testing.TB
+	tb  reporter
 	img *Image
 	// last is the result of the last entry.
 	last Result
 }
 
-func newWorld(tb testing.TB) *world {
+func newWorld(tb reporter) *world {
 	tb.Helper()
 	img, err := Genesis(&metadatav1.LineageStarted{
 		ClusterId:          testCluster,
