@@ -34,6 +34,7 @@ var fetchAPI = api{
 	key:        1,
 	advertised: versions(4, 12),
 	served:     versions(4, wire.ReplicaFetchVersion),
+	opens:      true, // a follower of many partitions does not negotiate first
 	handle:     handled((*Server).fetch),
 }
 

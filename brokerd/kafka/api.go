@@ -20,6 +20,8 @@ type api struct {
 	served wire.VersionRange
 	// carriesRecords allows frames as large as records need; others are small.
 	carriesRecords bool
+	// opens says that connections begin with this API, so that its first request may be as large as any later one.
+	opens bool
 	// handle answers a request; the request has the type that kmsg gives the key.
 	handle handler
 }

@@ -153,7 +153,7 @@ func (c *conn) admit(req request, size int) error {
 	switch {
 	case req.api.carriesRecords:
 		return nil // the frame is within RequestBytesMax
-	case c.trusted:
+	case c.trusted || req.api.opens:
 		return wire.CheckSize(size, limits.SmallRequestBytesMax)
 	default:
 		return wire.CheckSize(size, limits.FirstRequestBytesMax)

@@ -83,6 +83,19 @@ func TestHostileBytesEndTheirConnection(t *testing.T) {
 	}
 }
 
+// TestFollowerOfManyPartitionsOpensWithOneFetch: it knows what its leader speaks, and its first request is not small.
+func TestFollowerOfManyPartitionsOpensWithOneFetch(t *testing.T) {
+	ts := newTestServer(t, nil)
+	req := fetchOf("", 7, 0, 0)
+	req.ReplicaState.ID, req.ReplicaState.Epoch, req.MaxWaitMillis = 2, 5, 0
+	for range 10_000 {
+		req.Topics[0].Partitions = append(req.Topics[0].Partitions, req.Topics[0].Partitions[0])
+	}
+	if got := ask[*kmsg.FetchResponse](t, ts, req, wire.ReplicaFetchVersion).Topics[0].Partitions; len(got) != 10_001 || got[10_000].ErrorCode != 0 {
+		t.Fatalf("%d partitions", len(got))
+	}
+}
+
 // TestFloodOfGarbageIsOneLineASecond: what peers can provoke does not fill the disk.
 func TestFloodOfGarbageIsOneLineASecond(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
