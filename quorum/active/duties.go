@@ -40,7 +40,7 @@ func (c *Core) takeTick(now time.Time) {
 // grantAfterStall gives every broker a full session when this process itself did not run for a while: their heartbeats
 // may be waiting in our sockets.
 func (c *Core) grantAfterStall(now time.Time) {
-	if stalled := now.Sub(c.nextTick); stalled > c.cfg.SessionTimeout/2 {
+	if stalled := now.Sub(c.nextTick); stalled > c.stallMax {
 		c.note(hclog.Warn, "this process stalled; every broker gets a full session", "stalled", stalled)
 		c.liveness.Grant(now)
 	}

@@ -68,6 +68,8 @@ type Core struct {
 	// lastTick and nextTick space the duties.
 	lastTick time.Time
 	nextTick time.Time
+	// stallMax is how late a tick may come before the process counts as having stalled.
+	stallMax time.Duration
 	// expiring is set while a request to expire sessions is on its way.
 	expiring bool
 
@@ -90,7 +92,7 @@ type Counts struct {
 // NewCore makes a Core that is idle.
 func NewCore(cfg Config) *Core {
 	cfg = cfg.withDefaults()
-	return &Core{cfg: cfg, liveness: controller.NewLiveness(cfg.SessionTimeout)}
+	return &Core{cfg: cfg, liveness: controller.NewLiveness(cfg.SessionTimeout), stallMax: cfg.SessionTimeout / 2}
 }
 
 // Step takes events that happened up to now, in their order, and returns what is to be done, in the order to do it.
