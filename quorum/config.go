@@ -25,8 +25,6 @@ const (
 	appendEntriesMax = 16
 	// logCacheEntries are kept in memory; more than can be in flight.
 	logCacheEntries = 64
-	// trailingBytesMax bounds the log that is kept behind the last snapshot, for followers that lag.
-	trailingBytesMax = 256 << 20
 	// never is an interval that does not end, small enough for Raft to double it.
 	never = time.Duration(1) << 61
 )
@@ -37,6 +35,8 @@ const (
 	DefaultSnapshotBytes = 64 << 20
 	// DefaultSnapshotInterval after which one is taken if anything changed.
 	DefaultSnapshotInterval = time.Hour
+	// DefaultTrailingBytes of log kept behind the last snapshot.
+	DefaultTrailingBytes = 256 << 20
 	// DefaultSessionTimeout after which a silent broker is fenced.
 	DefaultSessionTimeout = 9 * time.Second
 )
@@ -73,6 +73,8 @@ type Config struct {
 	SnapshotBytes int64
 	// SnapshotInterval after which one is taken if the metadata changed; 0 for never.
 	SnapshotInterval time.Duration
+	// TrailingBytes of log kept behind the last snapshot, for followers that lag; 0 for the default.
+	TrailingBytes int64
 	// SessionTimeout after which a silent broker is fenced; 0 for the default.
 	SessionTimeout time.Duration
 	// Defaults of requests that leave values open.
@@ -83,6 +85,9 @@ type Config struct {
 	Logger hclog.Logger
 	// Registerer takes the node's metrics; nil for none.
 	Registerer prometheus.Registerer
+
+	// disk stands between the node and its store; nil but in tests.
+	disk func(engine) engine
 }
 
 func (c Config) withDefaults() Config {
@@ -92,6 +97,9 @@ func (c Config) withDefaults() Config {
 	c.Multiplier = max(c.Multiplier, 1)
 	if c.SnapshotBytes <= 0 {
 		c.SnapshotBytes = DefaultSnapshotBytes
+	}
+	if c.TrailingBytes <= 0 {
+		c.TrailingBytes = DefaultTrailingBytes
 	}
 	if c.SessionTimeout <= 0 {
 		c.SessionTimeout = DefaultSessionTimeout

@@ -13,6 +13,7 @@ import (
 	"github.com/hashicorp/raft"
 	raftboltdb "github.com/hashicorp/raft-boltdb/v2"
 	wal "github.com/hashicorp/raft-wal"
+	"github.com/hashicorp/raft-wal/metadb"
 	"go.etcd.io/bbolt"
 
 	"github.com/skiffmq/skiff/fsm"
@@ -95,12 +96,22 @@ func openWAL(path string, logger hclog.Logger) (engine, error) {
 	if err := os.MkdirAll(path, 0o755); err != nil {
 		return nil, fmt.Errorf("make raft store %s: %w", path, err)
 	}
-	store, err := wal.Open(path, wal.WithLogger(logger))
+	meta := &metadb.BoltMetaDB{}
+	store, err := wal.Open(path, wal.WithLogger(logger), wal.WithMetaStore(meta))
 	if err != nil {
-		return nil, fmt.Errorf("open raft store %s: %w", path, err)
+		return nil, errors.Join(fmt.Errorf("open raft store %s: %w", path, err), meta.Close())
 	}
-	return store, nil
+	return walEngine{WAL: store, meta: meta}, nil
 }
+
+// walEngine closes the file of stable values too, which raft-wal leaves open and locked.
+type walEngine struct {
+	*wal.WAL
+	meta *metadb.BoltMetaDB
+}
+
+// Close closes the log, then the stable values.
+func (e walEngine) Close() error { return errors.Join(e.WAL.Close(), e.meta.Close()) }
 
 // storePin is what identifies a store: `meta` holds its twin. A store that was swapped for another is found so.
 type storePin struct {

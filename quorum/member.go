@@ -123,6 +123,9 @@ func (m *member) openStore(id *identity) error {
 	if err := id.meta.Store.check(inner, enginePath(id.meta.Store.Kind, id.raftDir())); err != nil {
 		return errors.Join(err, inner.Close())
 	}
+	if m.cfg.disk != nil {
+		inner = m.cfg.disk(inner)
+	}
 	m.store = newGuard(inner, m.size, func(err error) {
 		m.node.fail(broken("look at the disk; the node may be started again once it can be written", "%w", err))
 	})

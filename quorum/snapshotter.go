@@ -100,7 +100,7 @@ func (s *snapshotter) take(reason string) {
 
 func (s *snapshotter) snapshot() error {
 	reload := s.m.raft.ReloadableConfig()
-	reload.TrailingLogs = s.m.size.trailing(trailingBytesMax)
+	reload.TrailingLogs = s.m.size.trailing(uint64(s.m.cfg.TrailingBytes))
 	if err := s.m.raft.ReloadConfig(reload); err != nil {
 		return fmt.Errorf("set the trailing logs: %w", err)
 	}
