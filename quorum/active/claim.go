@@ -203,7 +203,7 @@ func (c *Core) scatter(t *tip) {
 // abandon answers a decision that will never be proposed as a whole.
 func (c *Core) abandon(d *decided) {
 	for _, op := range d.ops {
-		if d.proposed {
+		if d.begun || d.unknown > 0 {
 			c.settle(op, Outcome{Err: unknownOutcome(op.kind, "the claim ended when a part of it was decided")})
 		} else {
 			c.settle(op, Outcome{Err: notDone(op.kind, "the claim ended before it was proposed")})

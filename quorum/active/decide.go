@@ -22,7 +22,7 @@ func (c *Core) decideQueued(now time.Time) {
 	}
 	env := c.liveEnv(now)
 	n := 0
-	for n < len(c.queue) && c.tip.stagedBytes < fsm.MaxEntryBytes-envelopeOverhead {
+	for n < len(c.queue) && c.tip.stagedBytes < c.entryBytes {
 		op := c.queue[n]
 		n++
 		c.queuedBytes -= op.size
@@ -94,9 +94,9 @@ func (c *Core) judge(op *Op, env *controller.Env) (v verdict, parts []staged, er
 	img := c.tip.image
 	for _, b := range v.batches {
 		size := proto.Size(b)
-		if size+batchOverhead > fsm.MaxEntryBytes-envelopeOverhead {
+		if size+batchOverhead > c.entryBytes {
 			return verdict{refused: refuse(controllerv1.ErrorCode_ERROR_CODE_POLICY_VIOLATION,
-				"%s needs a batch of %d bytes; an entry holds %d", op.kind, size, fsm.MaxEntryBytes-envelopeOverhead)}, nil, nil
+				"%s needs a batch of %d bytes; an entry holds %d", op.kind, size, c.entryBytes)}, nil, nil
 		}
 		after, _, err := fsm.FoldBatches(img, []*metadatav1.Batch{b}, c.tip.epoch)
 		if err != nil {
@@ -112,7 +112,7 @@ func (c *Core) judge(op *Op, env *controller.Env) (v verdict, parts []staged, er
 func (c *Core) propose(now time.Time) {
 	before := c.tip.staged[0].before
 	c.nextID++
-	f, batches := c.tip.launch(c.nextID)
+	f, batches := c.tip.launch(c.nextID, c.entryBytes)
 	f.barriers, c.barriers = c.barriers, nil
 	entry, err := fsm.EncodeEnvelope(&metadatav1.Envelope{
 		Format:              fsm.EnvelopeFormat,
@@ -137,29 +137,36 @@ func (c *Core) propose(now time.Time) {
 
 // resolve answers everybody who waits for an entry that certainly took effect, or certainly never will.
 func (c *Core) resolve(f *flight, applied bool) {
-	if applied {
-		for _, d := range f.owners {
-			d.begun = true
+	for _, d := range f.owners {
+		d.unknown--
+		d.begun = d.begun || applied
+		d.lost = d.lost || !applied
+		if d.lost && d.unknown == 0 {
+			c.answerLost(d)
 		}
-		for _, d := range f.waiters {
-			d.done = true
-			c.answer(d)
-		}
-		for _, op := range f.barriers {
-			c.settle(op, Outcome{Image: f.after, MetadataOffset: f.after.AppliedOffset()})
-		}
+	}
+	if !applied {
 		return
 	}
-	for _, d := range f.owners {
-		for _, op := range d.ops {
-			if d.begun {
-				c.settle(op, Outcome{Err: unknownOutcome(op.kind, "a part of it took effect before the claim ended")})
-			} else {
-				c.settle(op, Outcome{Err: notDone(op.kind, "the claim that decided it ended")})
-			}
-		}
-		d.ops = nil
+	for _, d := range f.waiters {
+		d.done = true
+		c.answer(d)
 	}
+	for _, op := range f.barriers {
+		c.settle(op, Outcome{Image: f.after, MetadataOffset: f.after.AppliedOffset()})
+	}
+}
+
+// answerLost answers a decision that never will take effect as a whole.
+func (c *Core) answerLost(d *decided) {
+	for _, op := range d.ops {
+		if d.begun {
+			c.settle(op, Outcome{Err: unknownOutcome(op.kind, "a part of it took effect before the claim ended")})
+		} else {
+			c.settle(op, Outcome{Err: notDone(op.kind, "the claim that decided it ended")})
+		}
+	}
+	d.ops = nil
 }
 
 // lose answers everybody who waits for an entry of which it will never be known whether it took effect.

@@ -44,6 +44,8 @@ type Core struct {
 	leading bool
 	term    uint64
 	phase   Phase
+	// entryBytes bounds the batches of one entry.
+	entryBytes int
 	// claim is the claim in flight, nil unless phase is Claiming.
 	claim *claimAttempt
 	// failures counts claims since an entry was last applied in one of ours; it sets the pause before the next.
@@ -92,7 +94,12 @@ type Counts struct {
 // NewCore makes a Core that is idle.
 func NewCore(cfg Config) *Core {
 	cfg = cfg.withDefaults()
-	return &Core{cfg: cfg, liveness: controller.NewLiveness(cfg.SessionTimeout), stallMax: cfg.SessionTimeout / 2}
+	return &Core{
+		cfg:        cfg,
+		entryBytes: fsm.MaxEntryBytes - envelopeOverhead,
+		liveness:   controller.NewLiveness(cfg.SessionTimeout),
+		stallMax:   cfg.SessionTimeout / 2,
+	}
 }
 
 // Step takes events that happened up to now, in their order, and returns what is to be done, in the order to do it.

@@ -44,7 +44,7 @@ type flight struct {
 	bytes       int
 	// after is the tip after the entry.
 	after *fsm.Image
-	// owners have batches in the entry; those in waiters have their last one here, or rode on it.
+	// owners have batches in the entry, each once; those in waiters have their last one here, or rode on it.
 	owners  []*decided
 	waiters []*decided
 	// barriers are answered with the image after the entry.
@@ -56,12 +56,14 @@ type decided struct {
 	// ops are answered with the decision: the request and its retries.
 	ops     []*Op
 	outcome Outcome
-	// writes tells that the decision made batches; proposed that one of them was handed to the log, begun that one took
-	// effect, done that all of them did.
-	writes   bool
-	proposed bool
-	begun    bool
-	done     bool
+	// writes tells that the decision made batches; begun that one took effect, lost that one never will, done that all
+	// of them did.
+	writes bool
+	begun  bool
+	lost   bool
+	done   bool
+	// unknown counts the entries with its batches that were handed to the log and whose outcome is not known yet.
+	unknown int
 }
 
 // hasRoom tells whether another entry may be proposed.
@@ -93,18 +95,20 @@ func (t *tip) ride(d *decided) bool {
 	return true
 }
 
-// launch takes as many staged batches as fit an entry and makes a flight of them.
-func (t *tip) launch(id uint64) (*flight, []*metadatav1.Batch) {
+// launch takes as many staged batches as fit an entry of that many bytes, at least one, and makes a flight of them.
+func (t *tip) launch(id uint64, entryBytes int) (*flight, []*metadatav1.Batch) {
 	f := &flight{id: id, epoch: t.epoch, claimOffset: t.claimOffset, first: t.staged[0].before.NextOffset()}
 	var batches []*metadatav1.Batch
 	for _, s := range t.staged {
-		if len(batches) > 0 && f.bytes+s.size+batchOverhead > fsm.MaxEntryBytes-envelopeOverhead {
+		if len(batches) > 0 && f.bytes+s.size+batchOverhead > entryBytes {
 			break
 		}
 		f.bytes += s.size + batchOverhead
 		batches = append(batches, s.batch)
-		f.owners = append(f.owners, s.owner)
-		s.owner.proposed = true
+		if n := len(f.owners); n == 0 || f.owners[n-1] != s.owner {
+			f.owners = append(f.owners, s.owner)
+			s.owner.unknown++
+		}
 		if s.last {
 			f.waiters = append(f.waiters, s.owner)
 		}
