@@ -12,7 +12,7 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// TestProducerIDsRunOut: T83, §9.6. The last whole block is given out, nothing after it.
+// TestProducerIDsRunOut: the last whole block is given out, nothing after it.
 func TestProducerIDsRunOut(t *testing.T) {
 	w := newWorld(t)
 	b := w.up(1)

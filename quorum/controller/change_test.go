@@ -14,7 +14,7 @@ func allBut(down ...int32) func(int32) bool {
 
 var fooZero = fsm.PartitionID{Topic: fsm.UUID{1}}
 
-// TestElectionMatrix: T41, on replicas [2,1,3], ISR [2,1,3], leader 1, broker 3 down.
+// TestElectionMatrix: on replicas [2,1,3], ISR [2,1,3], leader 1, broker 3 down.
 func TestElectionMatrix(t *testing.T) {
 	base := fsm.Partition{Replicas: []int32{2, 1, 3}, ISR: []int32{2, 1, 3}, Leader: 1}
 	wide := base
@@ -48,7 +48,7 @@ func TestElectionMatrix(t *testing.T) {
 	}
 }
 
-// TestNothingChangedWritesNothing: T40.
+// TestNothingChangedWritesNothing, so that a repeated request costs nothing and bumps no epoch.
 func TestNothingChangedWritesNothing(t *testing.T) {
 	led := fsm.Partition{Replicas: []int32{1, 2}, ISR: []int32{2, 1}, Leader: 2, LeaderEpoch: 3, PartitionEpoch: 9}
 	leaderless := fsm.Partition{Replicas: []int32{1, 2}, ISR: []int32{1}, Leader: noLeader, LeaderEpoch: 3, PartitionEpoch: 9}
@@ -107,7 +107,7 @@ func TestOneMemberStaysWhenAWholeISRGoes(t *testing.T) {
 	}
 }
 
-// TestAnUncleanLeaderIsAloneAndRecovering: T42.
+// TestAnUncleanLeaderIsAloneAndRecovering, and so is the next one after it.
 func TestAnUncleanLeaderIsAloneAndRecovering(t *testing.T) {
 	was := fsm.Partition{Replicas: []int32{1, 2, 3}, ISR: []int32{1}, Leader: 1, LeaderEpoch: 4, PartitionEpoch: 8}
 	c := newChange(fooZero, was, allBut(1))

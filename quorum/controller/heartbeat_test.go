@@ -10,83 +10,88 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// TestNextStateFollowsKafkasTable runs every row of BrokerHeartbeatManager.calculateNextBrokerState (T10, T18), and what
+// heartbeatInput is a broker as it stands, and what its heartbeat says.
+type heartbeatInput struct {
+	state      brokerState
+	leads      bool
+	behind     bool // of the broker's own registration
+	wantFence  bool
+	wantStop   bool
+	goodbye    bool
+	others     bool // every active broker has applied the hand-over
+	inShutdown bool // a fenced broker that was shutting down
+}
+
+var heartbeatTable = []struct {
+	name string
+	in   heartbeatInput
+	want brokerState
+}{
+	{"fenced, wants to stop", heartbeatInput{state: stateFenced, wantStop: true}, stateShutdownNow},
+	{"fenced, wants both", heartbeatInput{state: stateFenced, wantStop: true, wantFence: true}, stateShutdownNow},
+	{"fenced, behind, wants to stop", heartbeatInput{state: stateFenced, wantStop: true, behind: true}, stateShutdownNow},
+	{"fenced, ready", heartbeatInput{state: stateFenced}, stateUnfenced},
+	{"fenced, ready, behind", heartbeatInput{state: stateFenced, behind: true}, stateFenced},
+	{"fenced, not ready", heartbeatInput{state: stateFenced, wantFence: true}, stateFenced},
+	{"fenced while shutting down, ready", heartbeatInput{state: stateFenced, inShutdown: true}, stateFenced},
+	{"unfenced, wants both, leads", heartbeatInput{state: stateUnfenced, wantFence: true, wantStop: true, leads: true}, stateShutdownNow},
+	{"unfenced, wants both", heartbeatInput{state: stateUnfenced, wantFence: true, wantStop: true}, stateShutdownNow},
+	{"unfenced, wants to be fenced", heartbeatInput{state: stateUnfenced, wantFence: true, leads: true}, stateFenced},
+	{"unfenced, wants to stop, leads", heartbeatInput{state: stateUnfenced, wantStop: true, leads: true}, stateControlledShutdown},
+	{"unfenced, wants to stop", heartbeatInput{state: stateUnfenced, wantStop: true}, stateShutdownNow},
+	{"unfenced, steady", heartbeatInput{state: stateUnfenced, leads: true}, stateUnfenced},
+	{"unfenced, behind", heartbeatInput{state: stateUnfenced, behind: true}, stateUnfenced},
+	{"shutting down, leads", heartbeatInput{state: stateControlledShutdown, leads: true, others: true, wantStop: true}, stateControlledShutdown},
+	{"shutting down, handed over", heartbeatInput{state: stateControlledShutdown, others: true, wantStop: true}, stateShutdownNow},
+	{"shutting down, handed over, silent about it", heartbeatInput{state: stateControlledShutdown, others: true}, stateShutdownNow},
+	{"shutting down, others behind", heartbeatInput{state: stateControlledShutdown, wantStop: true}, stateControlledShutdown},
+	{"shutting down, wants to be fenced", heartbeatInput{state: stateControlledShutdown, wantFence: true}, stateControlledShutdown},
+	{"goodbye, unfenced, leads", heartbeatInput{state: stateUnfenced, goodbye: true, leads: true}, stateShutdownNow},
+	{"goodbye, fenced", heartbeatInput{state: stateFenced, goodbye: true}, stateShutdownNow},
+	{"goodbye, shutting down, leads", heartbeatInput{state: stateControlledShutdown, goodbye: true, leads: true}, stateShutdownNow},
+}
+
+// TestNextStateFollowsKafkasTable runs every row of BrokerHeartbeatManager.calculateNextBrokerState, and what
 // a goodbye adds to it.
 func TestNextStateFollowsKafkasTable(t *testing.T) {
-	type input struct {
-		state      brokerState
-		leads      bool
-		behind     bool // of the broker's own registration
-		wantFence  bool
-		wantStop   bool
-		goodbye    bool
-		others     bool // every active broker has applied the hand-over
-		inShutdown bool // a fenced broker that was shutting down
+	for _, row := range heartbeatTable {
+		t.Run(row.name, func(t *testing.T) { checkNextState(t, row.in, row.want) })
 	}
-	for _, row := range []struct {
-		name string
-		in   input
-		want brokerState
-	}{
-		{"fenced, wants to stop", input{state: stateFenced, wantStop: true}, stateShutdownNow},
-		{"fenced, wants both", input{state: stateFenced, wantStop: true, wantFence: true}, stateShutdownNow},
-		{"fenced, behind, wants to stop", input{state: stateFenced, wantStop: true, behind: true}, stateShutdownNow},
-		{"fenced, ready", input{state: stateFenced}, stateUnfenced},
-		{"fenced, ready, behind", input{state: stateFenced, behind: true}, stateFenced},
-		{"fenced, not ready", input{state: stateFenced, wantFence: true}, stateFenced},
-		{"fenced while shutting down, ready", input{state: stateFenced, inShutdown: true}, stateFenced},
-		{"unfenced, wants both, leads", input{state: stateUnfenced, wantFence: true, wantStop: true, leads: true}, stateShutdownNow},
-		{"unfenced, wants both", input{state: stateUnfenced, wantFence: true, wantStop: true}, stateShutdownNow},
-		{"unfenced, wants to be fenced", input{state: stateUnfenced, wantFence: true, leads: true}, stateFenced},
-		{"unfenced, wants to stop, leads", input{state: stateUnfenced, wantStop: true, leads: true}, stateControlledShutdown},
-		{"unfenced, wants to stop", input{state: stateUnfenced, wantStop: true}, stateShutdownNow},
-		{"unfenced, steady", input{state: stateUnfenced, leads: true}, stateUnfenced},
-		{"unfenced, behind", input{state: stateUnfenced, behind: true}, stateUnfenced},
-		{"shutting down, leads", input{state: stateControlledShutdown, leads: true, others: true, wantStop: true}, stateControlledShutdown},
-		{"shutting down, handed over", input{state: stateControlledShutdown, others: true, wantStop: true}, stateShutdownNow},
-		{"shutting down, handed over, silent about it", input{state: stateControlledShutdown, others: true}, stateShutdownNow},
-		{"shutting down, others behind", input{state: stateControlledShutdown, wantStop: true}, stateControlledShutdown},
-		{"shutting down, wants to be fenced", input{state: stateControlledShutdown, wantFence: true}, stateControlledShutdown},
-		{"goodbye, unfenced, leads", input{state: stateUnfenced, goodbye: true, leads: true}, stateShutdownNow},
-		{"goodbye, fenced", input{state: stateFenced, goodbye: true}, stateShutdownNow},
-		{"goodbye, shutting down, leads", input{state: stateControlledShutdown, goodbye: true, leads: true}, stateShutdownNow},
-	} {
-		t.Run(row.name, func(t *testing.T) {
-			in := row.in
-			w := newWorld(t)
-			w.up(1)
-			w.up(2)
-			if in.leads {
-				w.create("foo", []int32{1})
-			}
-			w.setState(1, in.state, in.inShutdown)
-			b, _ := w.img.Broker(1)
-			shutdownOffset := w.img.AppliedOffset()
-			w.liveness.Touch(1, b.Epoch, 0, w.env.Now)
-			w.liveness.SetControlledShutdownOffset(1, shutdownOffset)
-			other, _ := w.img.Broker(2)
-			if in.others {
-				w.liveness.Touch(2, other.Epoch, shutdownOffset, w.env.Now)
-			}
-			req := &controllerv1.SessionRequest{
-				BrokerId: 1, BrokerEpoch: b.Epoch, MetadataOffset: b.Epoch,
-				WantFence: in.wantFence, WantShutDown: in.wantStop, Goodbye: in.goodbye,
-			}
-			if in.behind {
-				req.MetadataOffset = b.Epoch - 1
-			}
-			if got := w.env.nextState(w.img, b, req); got != row.want {
-				t.Errorf("next state %d, want %d", got, row.want)
-			}
-			d := Heartbeat(w.img, w.env, req)
-			fenced, stop := row.want == stateFenced || row.want == stateShutdownNow, row.want == stateShutdownNow
-			if d.Reply.GetIsFenced() != fenced || d.Reply.GetShouldShutDown() != stop || d.Reply.GetIsCaughtUp() == in.behind {
-				t.Errorf("answer %v, want fenced %t, may stop %t, caught up %t", d.Reply, fenced, stop, !in.behind)
-			}
-			if !NeedsDecision(w.img, req) && (len(d.Batches) > 0 || d.Remember != nil || row.want != in.state && row.want != stateShutdownNow) {
-				t.Errorf("NeedsDecision is false, and the decision is %v", d.Batches)
-			}
-		})
+}
+
+func checkNextState(t *testing.T, in heartbeatInput, want brokerState) {
+	w := newWorld(t)
+	w.up(1)
+	w.up(2)
+	if in.leads {
+		w.create("foo", []int32{1})
+	}
+	w.setState(1, in.state, in.inShutdown)
+	b, _ := w.img.Broker(1)
+	shutdownOffset := w.img.AppliedOffset()
+	w.liveness.Touch(1, b.Epoch, 0, w.env.Now)
+	w.liveness.SetControlledShutdownOffset(1, shutdownOffset)
+	other, _ := w.img.Broker(2)
+	if in.others {
+		w.liveness.Touch(2, other.Epoch, shutdownOffset, w.env.Now)
+	}
+	req := &controllerv1.SessionRequest{
+		BrokerId: 1, BrokerEpoch: b.Epoch, MetadataOffset: b.Epoch,
+		WantFence: in.wantFence, WantShutDown: in.wantStop, Goodbye: in.goodbye,
+	}
+	if in.behind {
+		req.MetadataOffset = b.Epoch - 1
+	}
+	if got := w.env.nextState(w.img, b, req); got != want {
+		t.Errorf("next state %d, want %d", got, want)
+	}
+	d := Heartbeat(w.img, w.env, req)
+	fenced, stop := want == stateFenced || want == stateShutdownNow, want == stateShutdownNow
+	if d.Reply.GetIsFenced() != fenced || d.Reply.GetShouldShutDown() != stop || d.Reply.GetIsCaughtUp() == in.behind {
+		t.Errorf("answer %v, want fenced %t, may stop %t, caught up %t", d.Reply, fenced, stop, !in.behind)
+	}
+	if !NeedsDecision(w.img, req) && (len(d.Batches) > 0 || d.Remember != nil || want != in.state && want != stateShutdownNow) {
+		t.Errorf("NeedsDecision is false, and the decision is %v", d.Batches)
 	}
 }
 
@@ -162,7 +167,7 @@ func (w *world) setState(id int32, state brokerState, inShutdown bool) {
 	w.fold(batch)
 }
 
-// TestHeartbeatsOfAReplacedProcessDoNotRenew: T16, a session is of exactly one broker epoch.
+// TestHeartbeatsOfAReplacedProcessDoNotRenew: a session is of exactly one broker epoch.
 func TestHeartbeatsOfAReplacedProcessDoNotRenew(t *testing.T) {
 	w := newWorld(t)
 	old := w.up(1)

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// TestSessionsExpireStrictlyAfterTheTimeout: T16.
+// TestSessionsExpireStrictlyAfterTheTimeout, and never by a clock that goes back.
 func TestSessionsExpireStrictlyAfterTheTimeout(t *testing.T) {
 	w := newWorld(t)
 	b := w.up(1)
@@ -29,7 +29,7 @@ func TestSessionsExpireStrictlyAfterTheTimeout(t *testing.T) {
 	}
 }
 
-// TestAClaimGrantsEveryBrokerASession: T15.
+// TestAClaimGrantsEveryBrokerASession, and knows no reported offset.
 func TestAClaimGrantsEveryBrokerASession(t *testing.T) {
 	w := newWorld(t)
 	w.up(1)
@@ -79,7 +79,7 @@ func TestABrokerNeverHeardExpiresASessionAfterTheClaim(t *testing.T) {
 	}
 }
 
-// TestControlledShutdownOffsetIsSetOnce: T11.
+// TestControlledShutdownOffsetIsSetOnce, and lasts until the broker is fenced or starts again.
 func TestControlledShutdownOffsetIsSetOnce(t *testing.T) {
 	l := NewLiveness(time.Second)
 	now := time.Unix(0, 0)

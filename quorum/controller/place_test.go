@@ -33,7 +33,7 @@ func cluster(t testing.TB, racks map[int32]string, fenced ...int32) *fsm.Image {
 
 func dice(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, seed)) }
 
-// TestPlacementIsEven: T37. 200 partitions, two replicas, four brokers: every broker leads 50, every ordered pair occurs.
+// TestPlacementIsEven: 200 partitions, two replicas, four brokers: every broker leads 50, every ordered pair occurs.
 func TestPlacementIsEven(t *testing.T) {
 	for seed := range uint64(20) {
 		p := newPlacer(cluster(t, map[int32]string{0: "", 1: "", 2: "", 3: ""}), dice(seed))
@@ -59,7 +59,7 @@ func TestPlacementIsEven(t *testing.T) {
 	}
 }
 
-// TestPlacementSpreadsOverRacks: T36. With as many racks as replicas each replica is in another rack, and the leaders
+// TestPlacementSpreadsOverRacks: with as many racks as replicas each replica is in another rack, and the leaders
 // alternate between equal racks.
 func TestPlacementSpreadsOverRacks(t *testing.T) {
 	racks := map[int32]string{1: "a", 2: "a", 3: "b", 4: "b", 5: "c", 6: "c"}
@@ -83,7 +83,7 @@ func TestPlacementSpreadsOverRacks(t *testing.T) {
 	}
 }
 
-// TestPlacementOfOneBroker: T36. One broker takes any number of partitions.
+// TestPlacementOfOneBroker: one broker takes any number of partitions.
 func TestPlacementOfOneBroker(t *testing.T) {
 	p := newPlacer(cluster(t, map[int32]string{9: ""}), dice(1))
 	for range 10 {
@@ -93,7 +93,7 @@ func TestPlacementOfOneBroker(t *testing.T) {
 	}
 }
 
-// TestPlacementRefusesWhatCannotBe: T36.
+// TestPlacementRefusesWhatCannotBe, with the numbers.
 func TestPlacementRefusesWhatCannotBe(t *testing.T) {
 	for _, row := range []struct {
 		racks  map[int32]string
