@@ -156,7 +156,7 @@ func (b *Broker) assemble() (err error) {
 	}
 	b.server, err = kafka.New(kafka.Config{
 		NodeID: b.cfg.NodeID, BrokerEpoch: b.session.epoch, Image: b.metadata.Image, Await: b.metadata.Await,
-		Replicas: b.replicas, Controller: b.client, AutoCreateTopics: b.cfg.AutoCreateTopics, Limits: b.cfg.Limits,
+		Replicas: b.replicas, Controller: b.client, AutoCreateTopics: b.cfg.AutoCreateTopics, Static: b.cfg.Topics, Limits: b.cfg.Limits,
 		Logger: b.logger.Named("kafka"),
 	})
 	if err != nil {
