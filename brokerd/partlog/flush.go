@@ -131,11 +131,11 @@ func (l *Log) describe(clean bool) meta {
 // writeMeta writes partition.meta, and first the epochs that it vouches for.
 // Holds disk.
 func (l *Log) writeMeta(m meta, epochs epochHistory) error {
-	if !slices.Equal(epochs, l.epochsSaved) {
+	if l.epochsUnsaved || !slices.Equal(epochs, l.epochsSaved) {
 		if err := writeEpochs(l.opts.FS, l.dir, epochs); err != nil {
 			return err
 		}
-		l.epochsSaved = epochs
+		l.epochsSaved, l.epochsUnsaved = epochs, false
 	}
 	if err := writeMeta(l.opts.FS, l.dir, m, true); err != nil {
 		return err

@@ -47,8 +47,10 @@ type Log struct {
 	// savedPoint is the recovery point in partition.meta. Under disk, as the
 	// following.
 	savedPoint int64
-	// epochsSaved is the history that leader-epochs holds.
-	epochsSaved epochHistory
+	// epochsSaved is the history that leader-epochs holds; epochsUnsaved says
+	// that it holds nothing of use.
+	epochsSaved   epochHistory
+	epochsUnsaved bool
 	// parentSynced says that the directory's own name is on disk.
 	parentSynced bool
 }

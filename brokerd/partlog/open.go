@@ -133,7 +133,7 @@ func (l *Log) survey(names []string) (contents, error) {
 	if len(c.segments) > 0 && !c.known && isNotExist(err) {
 		l.recovered.repaired(metaName)
 	}
-	return c, l.dropBelowStart(&c)
+	return c, nil
 }
 
 // identify compares whose log it is with whose it should be.
@@ -147,18 +147,6 @@ func (l *Log) identify(c *contents) error {
 			c.meta.topicID, c.meta.partition, l.opts.TopicID, l.opts.Partition)
 	}
 	l.opts.TopicID, l.opts.Partition = c.meta.topicID, c.meta.partition
-	return nil
-}
-
-// dropBelowStart removes segments that lie wholly below the start offset: a
-// deletion that was begun.
-func (l *Log) dropBelowStart(c *contents) error {
-	for c.known && len(c.segments) > 1 && c.segments[1].base <= c.meta.start {
-		if err := c.segments[0].remove(); err != nil {
-			return err
-		}
-		c.segments = c.segments[1:]
-	}
 	return nil
 }
 

@@ -1,6 +1,9 @@
 package partlog
 
-import "time"
+import (
+	"math"
+	"time"
+)
 
 // Defaults of Options, those of Kafka where Kafka has the setting.
 const (
@@ -60,6 +63,7 @@ type Options struct {
 
 func (o Options) withDefaults() Options {
 	setDefault(&o.SegmentBytes, defaultSegmentBytes)
+	o.SegmentBytes = min(o.SegmentBytes, math.MaxInt32) // an index has 32 bits for a position
 	setDefault(&o.SegmentAge, defaultSegmentAge)
 	setDefault(&o.IndexIntervalBytes, defaultIndexIntervalBytes)
 	setDefault(&o.MaxBatchBytes, defaultMaxBatchBytes)

@@ -40,35 +40,37 @@ func (l *Log) recover(c contents) error {
 	return r.finish()
 }
 
-// begin chooses the first segment to walk: the one with the recovery point,
-// an earlier one that is empty and should not be, or the very first if it is
-// not known what to trust.
+// begin chooses the first segment to walk: the one with the recovery point, or
+// an earlier one that is empty and should not be. Without a partition.meta or
+// leader-epochs to trust it is the one with the start offset: what lies below
+// is of no use, and may be what is left of a deletion.
 func (r *recovery) begin() error {
-	epochs, err := readEpochs(r.log.opts.FS, r.log.dir)
-	switch {
-	case err == nil:
-	case errors.Is(err, errDamaged), isNotExist(err):
-		if len(r.segments) > 0 && (!isNotExist(err) || r.segments[0].size.Load() > 0) {
-			r.log.recovered.repaired(epochsName)
-		}
-		// Only the batches know the epochs now.
-		r.checked = 0
-	default:
+	l := r.log
+	epochs, err := readEpochs(l.opts.FS, l.dir)
+	if err != nil && !errors.Is(err, errDamaged) && !isNotExist(err) {
 		return err
+	}
+	if l.epochsSaved, l.epochsUnsaved = epochs, errors.Is(err, errDamaged); l.epochsUnsaved {
+		l.recovered.repaired(epochsName)
 	}
 	if len(r.segments) == 0 {
 		r.end = r.meta.start
-		r.epochs = nil
 		return nil
 	}
-	if err == nil && r.known {
-		for r.checked+1 < len(r.segments) && r.segments[r.checked+1].base <= r.point && r.segments[r.checked].size.Load() > 0 {
-			r.checked++
+	trusted := r.meta.recoveryPoint
+	if err != nil || !r.known {
+		trusted = r.meta.start
+	}
+	for i := range r.segments[1:] {
+		next := r.segments[i+1].base
+		if next <= r.meta.start || next <= trusted && r.segments[i].size.Load() > 0 && r.checked == i {
+			r.checked = i + 1
 		}
-	} else {
-		r.point = r.segments[0].base
 	}
 	r.end = r.segments[r.checked].base
+	if r.point = trusted; trusted < r.end || trusted != r.meta.recoveryPoint {
+		r.point = r.end
+	}
 	r.epochs = epochs.truncateEnd(r.end)
 	return nil
 }
@@ -228,7 +230,7 @@ func (r *recovery) finish() error {
 	if !r.known {
 		l.savedPoint = 0
 	}
-	if err := l.install(&view{segments: r.segments, start: start, epochs: r.epochs}, r.end); err != nil {
+	if err := l.install(&view{segments: r.segments, start: start, epochs: r.epochs.truncateStart(start)}, r.end); err != nil {
 		return err
 	}
 	l.flushed.Store(l.savedPoint)
