@@ -26,6 +26,12 @@ type api struct {
 	handle handler
 }
 
+// servedAPI is an api of a running server, with what is counted of it.
+type servedAPI struct {
+	*api
+	counters *apiCounters
+}
+
 // handler answers one request. A nil response without an error is the answer to a request that has none; an error closes
 // the connection. ctx ends when the peer is gone or the server stops.
 type handler func(ctx context.Context, s *Server, c *call, req kmsg.Request) (kmsg.Response, error)

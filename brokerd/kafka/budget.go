@@ -61,3 +61,10 @@ func (b *budget) release(n int64) {
 		b.freed, b.waited = make(chan struct{}), false
 	}
 }
+
+// room is how many bytes are left; below zero after an overshoot.
+func (b *budget) room() int64 {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.left
+}

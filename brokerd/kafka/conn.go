@@ -51,8 +51,8 @@ type conn struct {
 // request is a request as far as it is understood without its API.
 type request struct {
 	header wire.RequestHeader
-	// api is nil when the key is not served.
-	api *api
+	// api is zero when the key is not served.
+	api servedAPI
 	// rest of the frame behind the header.
 	rest []byte
 	// held is what the frame took from the budget.
@@ -147,7 +147,7 @@ func (c *conn) admit(req request, size int) error {
 	if isUnknownApiVersions(req.header) {
 		return wire.CheckSize(size, limits.FirstRequestBytesMax)
 	}
-	if req.api == nil || !req.api.served.Contains(req.header.Version) {
+	if req.api.api == nil || !req.api.served.Contains(req.header.Version) {
 		return &unsupportedError{c.withClientID(req.header, size)}
 	}
 	switch {
@@ -211,8 +211,12 @@ func (c *conn) handle(ctx context.Context, req request) (kmsg.Response, error) {
 	if err := wire.DecodeRequest(body, req.rest); err != nil {
 		return nil, err
 	}
+	begun := time.Now()
 	ctx, done := c.watch(ctx)
-	defer done()
+	defer func() {
+		done()
+		req.api.counters.observe(time.Since(begun))
+	}()
 	return req.api.handle(ctx, c.server, &call{header: req.header, listener: c.listener, peer: c.peer()}, body)
 }
 

@@ -31,7 +31,9 @@ type Server struct {
 	// hostile logs what peers can provoke.
 	hostile *quiet
 	apis    []api
-	byKey   map[int16]*api
+	byKey   map[int16]servedAPI
+	// counters of what happened.
+	counters counters
 	// inFlight bounds the bytes of requests being handled.
 	inFlight    *budget
 	buffers     buffers
@@ -62,12 +64,13 @@ func New(config Config) (*Server, error) {
 		logger:    config.Logger,
 		hostile:   newQuiet(config.Logger),
 		apis:      allAPIs(),
-		byKey:     map[int16]*api{},
+		byKey:     map[int16]servedAPI{},
 		listeners: map[net.Listener]struct{}{},
 		conns:     map[*conn]struct{}{},
 	}
+	s.counters.apis = make([]apiCounters, len(s.apis))
 	for i := range s.apis {
-		s.byKey[s.apis[i].key] = &s.apis[i]
+		s.byKey[s.apis[i].key] = servedAPI{&s.apis[i], &s.counters.apis[i]}
 	}
 	s.inFlight = newBudget(s.limits.InFlightBytesMax)
 	s.autoCreate = newAutoCreator(s)
@@ -167,7 +170,10 @@ func (s *Server) addListener(l net.Listener) bool {
 func (s *Server) start(nc net.Conn, listener string) {
 	c := newConn(s, nc, listener)
 	if !s.addConn(c) {
-		s.hostile.warn("connection refused: too many are open", "peer", c.peer(), "limit", s.limits.ConnectionsMax)
+		if s.draining.Err() == nil {
+			s.counters.refused.Add(1)
+			s.hostile.warn("connection refused: too many are open", "peer", c.peer(), "limit", s.limits.ConnectionsMax)
+		}
 		_ = nc.Close()
 		return
 	}
@@ -208,11 +214,14 @@ func (s *Server) run(c *conn) {
 
 // logEnd says why a connection ended, if that is worth a line.
 func (s *Server) logEnd(c *conn, err error) {
+	if errors.Is(err, errGone) {
+		s.logger.Trace("connection ended", "peer", c.peer(), "reason", err)
+		return
+	}
+	s.counters.broken.Add(1)
 	var size *wire.FrameSizeError
 	var unsupported *unsupportedError
 	switch {
-	case errors.Is(err, errGone):
-		s.logger.Trace("connection ended", "peer", c.peer(), "reason", err)
 	case errors.As(err, &size):
 		s.hostile.warn("connection closed: bad frame size", "peer", c.peer(), "size", size.Size, "limit", size.Limit)
 	case errors.As(err, &unsupported):
