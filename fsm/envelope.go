@@ -78,7 +78,7 @@ func checkBatch(b *metadatav1.Batch) error {
 		return fmt.Errorf("request id has %d bytes, want none or %d", n, len(UUID{}))
 	}
 	for i, r := range b.GetRecords() {
-		if r.GetKind() == nil {
+		if recordKind(r) == 0 {
 			return fmt.Errorf("record %d has no kind that this build knows", i)
 		}
 	}

@@ -148,13 +148,3 @@ func (img *Image) header() *metadatav1.SnapshotHeader {
 	}
 	return h
 }
-
-// recordKind returns the field number of the record's kind, 0 if it has none.
-func recordKind(r *metadatav1.Record) uint32 {
-	m := r.ProtoReflect()
-	f := m.WhichOneof(m.Descriptor().Oneofs().ByName("kind"))
-	if f == nil {
-		return 0
-	}
-	return uint32(f.Number())
-}
