@@ -179,7 +179,6 @@ func (c *Core) endClaim(now time.Time, why string) {
 	t := c.tip
 	c.tip, c.phase = nil, Idle
 	c.memory.clear()
-	c.expiring = false
 	c.note(hclog.Warn, "claim ended", "why", why, "controller_epoch", t.epoch, "in_flight", len(t.flights))
 	c.scatter(t)
 	c.planClaim(now)

@@ -81,11 +81,14 @@ type Config struct {
 	// Env returns a fresh environment of a decision: clock, dice, limits and defaults. The loop sets cause, request id
 	// and liveness itself.
 	Env func() *controller.Env
-	// Registration describes this node in the metadata; it is recorded after a claim if the image says something else.
-	// Nil leaves it out.
+	// Registration describes this node in the metadata; it is recorded after each claim, if the image says something
+	// else. Nil leaves it out.
 	Registration *metadatav1.ControllerRegistered
 	// SessionTimeout is how long an unfenced broker may be silent.
 	SessionTimeout time.Duration
+	// ElectInterval is the pause between two runs of preferred and of unclean leader elections; 0 means 5 minutes, as
+	// leader.imbalance.check.interval.seconds.
+	ElectInterval time.Duration
 	// ProposeTimeout is given to the Log with each entry; 0 means DefaultProposeTimeout.
 	ProposeTimeout time.Duration
 	// Logger is told of claims and of faults; nil discards.
@@ -100,6 +103,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.SessionTimeout <= 0 {
 		c.SessionTimeout = 9 * time.Second
+	}
+	if c.ElectInterval <= 0 {
+		c.ElectInterval = 5 * time.Minute
 	}
 	if c.Logger == nil {
 		c.Logger = hclog.NewNullLogger()

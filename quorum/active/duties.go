@@ -11,30 +11,70 @@ import (
 	"github.com/skiffmq/skiff/quorum/controller"
 )
 
-// startDuties begins with a full session for every unfenced broker: what the last controller heard is not known here.
-func (c *Core) startDuties(now time.Time, img *fsm.Image) {
-	c.liveness.Reset(img, now)
-	c.lastTick, c.nextTick = now, now.Add(c.cfg.tick())
-	if reg := c.cfg.Registration; reg != nil && !registered(img, reg) {
-		c.addDuty("RegisterController", duty(controller.RegisterController, reg), nil)
+// routine is a request that the clock makes, again and again. It is decided like any other request.
+type routine struct {
+	kind  string
+	every time.Duration
+	// atOnce asks for a run at the first tick of a claim.
+	atOnce bool
+	decide func(*fsm.Image, *controller.Env) verdict
+	// at is when it is due next; running is set while the last one is on its way.
+	at      time.Time
+	running bool
+}
+
+// newRoutines are the Core's: sessions at every tick, elections at Kafka's intervals.
+func newRoutines(cfg Config) []*routine {
+	return []*routine{
+		{kind: "ExpireSessions", every: cfg.tick(), decide: routinely(controller.ExpireSessions)},
+		{kind: "BalanceLeaders", every: cfg.ElectInterval, decide: routinely(controller.BalanceLeaders)},
+		// The last controller may have stopped half-way through a fencing that takes several entries.
+		{kind: "ElectLeaderless", every: cfg.ElectInterval, atOnce: true, decide: routinely(controller.ElectLeaderless)},
 	}
 }
 
-// takeTick does what the clock asks for. A request that the clock makes is decided like any other.
+// routinely takes the type off a decision that needs no request.
+func routinely[Resp any](decide func(*fsm.Image, *controller.Env) controller.Decision[Resp]) func(*fsm.Image, *controller.Env) verdict {
+	return func(img *fsm.Image, env *controller.Env) verdict { return untyped(decide(img, env)) }
+}
+
+// startDuties begins with a full session for every unfenced broker: what the last controller heard is not known here.
+func (c *Core) startDuties(now time.Time, img *fsm.Image) {
+	c.liveness.Reset(img, now)
+	c.nextTick = now.Add(c.cfg.tick())
+	for _, r := range c.routines {
+		r.at, r.running = now.Add(r.every), false
+		if r.atOnce {
+			r.at = now
+		}
+	}
+	if reg := c.cfg.Registration; reg != nil {
+		register := func(img *fsm.Image, env *controller.Env) verdict {
+			return untyped(controller.RegisterController(img, env, reg))
+		}
+		c.addDuty("RegisterController", register, nil)
+	}
+}
+
+// takeTick does what the clock asks for.
 func (c *Core) takeTick(now time.Time) {
 	if c.phase != Open || now.Before(c.nextTick) {
 		return
 	}
 	c.grantAfterStall(now)
-	c.lastTick, c.nextTick = now, now.Add(c.cfg.tick())
-	if c.expiring {
-		return
+	c.nextTick = now.Add(c.cfg.tick())
+	for _, r := range c.routines {
+		if r.running || now.Before(r.at) {
+			continue
+		}
+		r.running, r.at = true, now.Add(r.every)
+		c.addDuty(r.kind, r.decide, func(out Outcome) {
+			r.running = false
+			if more, ok := out.Reply.(bool); ok && more {
+				r.at = time.Time{} // at the next tick
+			}
+		})
 	}
-	c.expiring = true
-	expire := func(img *fsm.Image, env *controller.Env, _ struct{}) controller.Decision[[]int32] {
-		return controller.ExpireSessions(img, env)
-	}
-	c.addDuty("ExpireSessions", duty(expire, struct{}{}), func(Outcome) { c.expiring = false })
 }
 
 // grantAfterStall gives every broker a full session when this process itself did not run for a while: their heartbeats
@@ -64,22 +104,4 @@ func (c *Core) addDuty(kind string, decide func(*fsm.Image, *controller.Env) ver
 		done:   make(chan Outcome, 1),
 	}
 	c.queue = slices.Insert(c.queue, 0, op)
-}
-
-// duty makes a decision of the Core's own.
-func duty[Req, Resp any](decide func(*fsm.Image, *controller.Env, Req) controller.Decision[Resp], req Req) func(*fsm.Image, *controller.Env) verdict {
-	return func(img *fsm.Image, env *controller.Env) verdict {
-		d := decide(img, env, req)
-		return verdict{batches: d.Batches, reply: d.Reply, refused: d.Refused, remember: d.Remember}
-	}
-}
-
-// registered tells whether the image describes this node as it is.
-func registered(img *fsm.Image, reg *metadatav1.ControllerRegistered) bool {
-	node, ok := img.Controller(reg.GetNodeId())
-	if !ok {
-		return false
-	}
-	have := node.Record()
-	return slices.Equal(have.GetIncarnationId(), reg.GetIncarnationId()) && slices.Equal(have.GetDirectoryId(), reg.GetDirectoryId())
 }

@@ -118,7 +118,7 @@ func (l *Loop) publish() {
 	if s.Phase == Open {
 		l.ownClaim.Store(s.ClaimOffset)
 	}
-	l.setActive(s.Phase == Open)
+	l.setActive(s.Active)
 }
 
 func (l *Loop) setActive(active bool) {

@@ -73,6 +73,11 @@ type verdict struct {
 	remember func(*controller.Liveness)
 }
 
+// untyped takes the type off a decision.
+func untyped[Resp any](d controller.Decision[Resp]) verdict {
+	return verdict{batches: d.Batches, reply: d.Reply, refused: d.Refused, remember: d.Remember}
+}
+
 // NewOp makes a request of a decision. The request must not be changed afterwards.
 func NewOp[Req, Resp any](
 	decide func(*fsm.Image, *controller.Env, Req) controller.Decision[Resp],
@@ -84,8 +89,7 @@ func NewOp[Req, Resp any](
 		requestID: requestID,
 		done:      make(chan Outcome, 1),
 		decide: func(img *fsm.Image, env *controller.Env) verdict {
-			d := decide(img, env, req)
-			return verdict{batches: d.Batches, reply: d.Reply, refused: d.Refused, remember: d.Remember}
+			return untyped(decide(img, env, req))
 		},
 	}
 	if cause.GetRequestKind() != "" {

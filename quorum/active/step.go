@@ -67,13 +67,11 @@ type Core struct {
 
 	// liveness is written only between decisions.
 	liveness *controller.Liveness
-	// lastTick and nextTick space the duties.
-	lastTick time.Time
+	// routines are done at ticks, the next of which is due at nextTick.
+	routines []*routine
 	nextTick time.Time
 	// stallMax is how late a tick may come before the process counts as having stalled.
 	stallMax time.Duration
-	// expiring is set while a request to expire sessions is on its way.
-	expiring bool
 
 	nextID  uint64
 	effects []Effect
@@ -98,6 +96,7 @@ func NewCore(cfg Config) *Core {
 		cfg:        cfg,
 		entryBytes: fsm.MaxEntryBytes - envelopeOverhead,
 		liveness:   controller.NewLiveness(cfg.SessionTimeout),
+		routines:   newRoutines(cfg),
 		stallMax:   cfg.SessionTimeout / 2,
 	}
 }
@@ -277,7 +276,8 @@ func (c *Core) QueueLen() (ops, bytes int) {
 
 // Status describes the Core.
 func (c *Core) Status() Status {
-	s := Status{Phase: c.phase, Leading: c.leading, Term: c.term, Queued: len(c.queue), Orphans: len(c.orphans), Counts: c.counts}
+	renewing := c.phase == Claiming && c.claim.renewal
+	s := Status{Phase: c.phase, Active: c.phase == Open || renewing, Leading: c.leading, Term: c.term, Queued: len(c.queue), Orphans: len(c.orphans), Counts: c.counts}
 	if c.tip != nil {
 		s.ControllerEpoch, s.ClaimOffset, s.InFlight = c.tip.epoch, c.tip.claimOffset, len(c.tip.flights)
 	}
@@ -286,7 +286,9 @@ func (c *Core) Status() Status {
 
 // Status is what a Core looks like from outside.
 type Status struct {
-	Phase   Phase
+	Phase Phase
+	// Active tells that the node decides, or will again as soon as a barrier's claim is applied.
+	Active  bool
 	Leading bool
 	Term    uint64
 	// ControllerEpoch and ClaimOffset of the open claim, 0 if there is none.
