@@ -18,13 +18,13 @@ import (
 )
 
 // register writes a broker's registration through the active controller: a small change of the metadata.
-func register(ctx context.Context, n *quorumtest.Node, broker int32) error {
+func register(ctx context.Context, loop *active.Loop, broker int32) error {
 	req := &controllerv1.RegisterRequest{
 		BrokerId: broker, IncarnationId: idOf(1, broker).Bytes(), PreviousBrokerEpoch: -1,
 		Directories: [][]byte{idOf(2, broker).Bytes()},
 		Listeners:   []*metadatav1.Listener{{Name: "PLAINTEXT", Host: "b", Port: 9092}},
 	}
-	_, _, err := active.Do(ctx, n.Loop(), controller.RegisterBroker, req, &metadatav1.Cause{Principal: "test"}, idOf(3, broker))
+	_, _, err := active.Do(ctx, loop, controller.RegisterBroker, req, &metadatav1.Cause{Principal: "test"}, idOf(3, broker))
 	return err
 }
 
@@ -39,7 +39,7 @@ func mustRegister(t *testing.T, c *quorumtest.Cluster, broker int32) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
-	if err := register(ctx, c.Active(), broker); err != nil {
+	if err := register(ctx, c.Active().Loop(), broker); err != nil {
 		t.Fatalf("register broker %d: %v", broker, err)
 	}
 }
@@ -74,11 +74,11 @@ func TestDeposedLeadersDecisionIsInvisible(t *testing.T) {
 		c := quorumtest.New(t, 3, nil)
 		old := c.Active()
 		c.Isolate(old)
-		lost := make(chan error, 1)
+		lost, loop := make(chan error, 1), old.Loop()
 		go func() {
 			ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 			defer cancel()
-			lost <- register(ctx, old, 7)
+			lost <- register(ctx, loop, 7)
 		}()
 		c.Await("another claim", func() bool { a := c.Active(); return a != nil && a != old && !old.Status().Active })
 		mustRegister(t, c, 1)
@@ -284,14 +284,14 @@ func TestEveryCallerIsAnsweredAtShutdown(t *testing.T) {
 			disk.Slow(time.Millisecond)
 			c := quorumtest.New(t, 1+2*(round%2), disk.Under)
 			leader := c.Active()
-			late := make(chan time.Duration, callers)
+			late, loop := make(chan time.Duration, callers), leader.Loop()
 			start := time.Now()
 			for i := range int32(callers) {
 				go func() {
 					ctx, cancel := context.WithTimeout(context.Background(), deadline)
 					defer cancel()
 					for b := i; ctx.Err() == nil; b += callers {
-						if err := register(ctx, leader, b); err != nil {
+						if err := register(ctx, loop, b); err != nil {
 							break
 						}
 					}
@@ -353,7 +353,7 @@ func TestFailedWriteStopsTheNode(t *testing.T) {
 		disks[leader.ID].Fail(errors.New("no space left on device"))
 		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 		defer cancel()
-		if err := register(ctx, leader, 1); err == nil {
+		if err := register(ctx, leader.Loop(), 1); err == nil {
 			t.Error("a decision that was not written was answered as done")
 		}
 		var stop *quorum.StopError

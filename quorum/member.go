@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net"
+	"path/filepath"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -60,11 +61,10 @@ func openMember(n *Node) (*member, error) {
 	id := n.identity
 	m := &member{
 		node: n, cfg: n.cfg, logger: n.logger, self: id.meta.self(), plan: id.meta.Plan,
-		size: &logSize{}, acked: transport.NewAcknowledged(),
+		size: &logSize{}, metrics: n.metrics, acked: transport.NewAcknowledged(),
 		feed: feed.New(feed.Options{}), proposer: newProposer(), frozen: make(signal, 1),
 	}
 	m.ctx, m.cancel = context.WithCancel(context.Background())
-	m.metrics = newMetrics(n.cfg.Registerer)
 	m.machine = m.newMachine()
 	m.loop = active.New(m.loopConfig())
 	if err := m.openStore(id); err != nil {
@@ -151,6 +151,7 @@ func (m *member) openRaft(dir string) error {
 	}
 	gate := &transport.Gate{Self: m.self, Standing: m.standing, Acked: m.acked}
 	m.layer = transport.NewLayer(gate, m.node.book, m.cfg.Dial)
+	m.layer.OnRefused(m.judgeRefusals)
 	m.network = transport.NewNetwork(m.layer, quietly(m.logger.Named("raft")))
 	m.raft, err = raft.NewRaft(m.cfg.raftConfig(m.self, quietly(m.logger.Named("raft"))), m.machine, cache, m.store, snapshots, m.network)
 	if err != nil {
@@ -186,6 +187,32 @@ func (m *member) serve(listener net.Listener) {
 func (m *member) decide() {
 	if err := m.loop.Run(m.ctx); err != nil {
 		m.node.fail(broken("the image is kept as it is; see skiff doctor", "this node cannot lead: %w", err))
+	}
+}
+
+// judgeRefusals ends the node when so many voters belong to one other cluster that no quorum of this one can ever be:
+// this node was given their addresses, or the volume of another cluster. As long as a quorum is possible the strangers
+// may be the ones in the wrong place, and the node goes on.
+func (m *member) judgeRefusals(problems map[transport.PeerID]transport.Problem) {
+	strangers := map[string]int{}
+	voters := 0
+	for _, s := range m.servers() {
+		voters++
+		peer, err := transport.ParsePeerID(string(s.ID))
+		if err != nil {
+			continue
+		}
+		var refused *transport.RefusedError
+		if errors.As(problems[peer].Err, &refused) && refused.Verdict == transport.WrongCluster {
+			strangers[refused.Theirs.ClusterID]++
+		}
+	}
+	for other, n := range strangers {
+		if voters-n < voters/2+1 {
+			m.node.fail(refuse("correct the addresses of the other voters (--peer), or mount the volume that belongs to their cluster",
+				"%s says that this node belongs to cluster %s, but %d of its %d voters are reached at nodes of cluster %s",
+				filepath.Join(m.cfg.DataDir, metaFile), m.plan.ClusterID, n, voters, other))
+		}
 	}
 }
 

@@ -10,7 +10,7 @@ import (
 // errNoLeader is returned when nobody is known to lead.
 var errNoLeader = errors.New("no leader is known")
 
-// metrics of a member. Where Kafka has a metric its familiar name is kept.
+// metrics of a node that are written when something happens.
 type metrics struct {
 	appendSeconds prometheus.Histogram
 	appendBytes   prometheus.Counter
@@ -18,7 +18,8 @@ type metrics struct {
 	snapshotTook  prometheus.Histogram
 }
 
-func newMetrics(registry prometheus.Registerer) *metrics {
+// newMetrics registers the node's metrics: those that are written, and those that are read from its status.
+func newMetrics(n *Node) (*metrics, error) {
 	m := &metrics{
 		appendSeconds: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name: "skiff_raft_append_seconds", Help: "Time of one append to the raft store, its sync included.",
@@ -35,8 +36,12 @@ func newMetrics(registry prometheus.Registerer) *metrics {
 			Buckets: prometheus.ExponentialBuckets(0.001, 4, 10),
 		}),
 	}
-	registry.MustRegister(m.appendSeconds, m.appendBytes, m.snapshots, m.snapshotTook)
-	return m
+	for _, c := range []prometheus.Collector{m.appendSeconds, m.appendBytes, m.snapshots, m.snapshotTook, newGauges(n)} {
+		if err := n.cfg.Registerer.Register(c); err != nil {
+			return nil, err
+		}
+	}
+	return m, nil
 }
 
 func (m *metrics) appended(took time.Duration, bytes int) {

@@ -22,6 +22,7 @@ type Node struct {
 	cfg         Config
 	logger      hclog.Logger
 	incarnation fsm.UUID
+	metrics     *metrics
 	mux         *transport.Mux
 	book        *transport.AddressBook
 
@@ -34,8 +35,8 @@ type Node struct {
 	member atomic.Pointer[member] // nil before init
 	waits  atomic.Pointer[grpc.Server]
 
-	fatal chan *StopError // capacity 1: the first is the one that counts
-	wiped sync.Once       // the error about a directory that another one has replaced
+	fatal chan *StopError        // capacity 1: the first is the one that counts
+	wiped atomic.Pointer[string] // the directory that this one has replaced; set once
 
 	wg      sync.WaitGroup
 	closing sync.Once
@@ -81,7 +82,10 @@ func Open(cfg Config, listener net.Listener) (*Node, error) {
 }
 
 // begin starts the member, or waits for init.
-func (n *Node) begin() error {
+func (n *Node) begin() (err error) {
+	if n.metrics, err = newMetrics(n); err != nil {
+		return fmt.Errorf("register the node's metrics: %w", err)
+	}
 	if n.identity.meta.formatted() {
 		return n.startMember()
 	}
@@ -190,7 +194,7 @@ func (n *Node) publish() {
 // peer that means this node's id with another directory knows the disk that was here before.
 func (n *Node) refuseRaft(conn net.Conn) error {
 	defer conn.Close()
-	return transport.Welcome(conn, func(p transport.Preamble) transport.Answer {
+	err := transport.Welcome(conn, func(p transport.Preamble) transport.Answer {
 		self := n.view.Load().self
 		if p.To.NodeID == self.NodeID && p.To.Directory != self.Directory {
 			n.reportWiped(p, self)
@@ -200,17 +204,31 @@ func (n *Node) refuseRaft(conn net.Conn) error {
 			Refusal: fmt.Sprintf("this node (%s) is not initialised", self),
 		}
 	})
+	if transport.IsRefused(err, transport.Unformatted) {
+		return nil // the node has said that it waits, and the one thing that matters is reported above
+	}
+	return err
 }
 
 // reportWiped says once that the quorum knows this node by another directory. The node does not exit: starting it
 // again would find the same.
 func (n *Node) reportWiped(p transport.Preamble, self transport.PeerID) {
-	n.wiped.Do(func() {
-		n.logger.Error(fmt.Sprintf("node %d is known to cluster %s with directory %s, but this directory is %s and empty: "+
-			"its disk was wiped or replaced. It stays out of the quorum until it is brought back as a new member",
-			self.NodeID, p.ClusterID, p.To.Directory, self.Directory),
-			"from", p.From, "fix", transport.RejoinCommand(self.NodeID))
-	})
+	known := p.To.Directory.String()
+	if !n.wiped.CompareAndSwap(nil, &known) {
+		return
+	}
+	n.logger.Error(fmt.Sprintf("node %d is known to cluster %s with directory %s, but this directory is %s and empty: "+
+		"its disk was wiped or replaced. It stays out of the quorum until it is brought back as a new member",
+		self.NodeID, p.ClusterID, known, self.Directory),
+		"from", p.From, "fix", transport.RejoinCommand(self.NodeID))
+}
+
+// waiting is why a node that is not initialised does not serve.
+func (n *Node) waiting() string {
+	if known := n.wiped.Load(); known != nil {
+		return fmt.Sprintf("this directory is empty, and the quorum knows this node by directory %s: %s", *known, transport.RejoinCommand(n.cfg.NodeID))
+	}
+	return "not initialised: run skiff quorum init"
 }
 
 // registeredAddress is where a peer said itself that it is reached.

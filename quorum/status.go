@@ -52,7 +52,7 @@ func (n *Node) Status() Status {
 	s := Status{NodeID: v.self.NodeID, DirectoryID: v.self.Directory, LeaderID: -1, LeaderContactAge: -1}
 	m := n.member.Load()
 	if m == nil {
-		s.NotReady = "not initialised: run skiff quorum init"
+		s.NotReady = n.waiting()
 		return s
 	}
 	s.Formatted, s.ClusterID = true, m.plan.ClusterID

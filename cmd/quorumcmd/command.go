@@ -62,6 +62,9 @@ func run(ctx context.Context, cfg *config.Quorum, logger hclog.Logger) error {
 		return config.Failed("stop the process that has the port, or set admin.listeners to another", "%v", err)
 	}
 	registry := newRegistry()
+	if err := quorum.CollectRaftMetrics(registry); err != nil {
+		return err
+	}
 	node, err := quorum.Open(nodeConfig(cfg, logger, registry), listener)
 	if err != nil {
 		for _, l := range admins {

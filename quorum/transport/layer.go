@@ -36,6 +36,9 @@ type Layer struct {
 	closed   chan struct{}
 	closing  sync.Once
 
+	// refused is told of the problems after a peer has refused this node, on the goroutine that dialed.
+	refused func(map[PeerID]Problem)
+
 	mu       sync.Mutex
 	problems map[PeerID]Problem // guarded by mu; only members of Raft's configuration are dialed
 }
@@ -58,6 +61,10 @@ func dialTCP(ctx context.Context, address string) (net.Conn, error) {
 }
 
 var _ raft.StreamLayer = (*Layer)(nil)
+
+// OnRefused sets who is told, after each dial that a peer refused, which peers cannot be reached and why. It is called
+// before the layer is used.
+func (l *Layer) OnRefused(f func(map[PeerID]Problem)) { l.refused = f }
 
 // Admit takes a connection whose first bytes are a preamble's: it judges, answers and, if accepted, hands the
 // connection to Raft. It closes every other one. The error says why a connection was not handed over.
@@ -126,6 +133,10 @@ func (l *Layer) Dial(address raft.ServerAddress, timeout time.Duration) (net.Con
 	defer stop()
 	conn, err := l.dialAny(ctx, peer)
 	l.note(peer, err)
+	var refused *RefusedError
+	if l.refused != nil && errors.As(err, &refused) {
+		l.refused(l.Problems())
+	}
 	return conn, err
 }
 
