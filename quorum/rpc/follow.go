@@ -238,9 +238,9 @@ func (f *follower) hold(ctx context.Context) error {
 
 // snapshot sends the shared snapshot. The feed keeps what follows it meanwhile.
 func (f *follower) snapshot(ctx context.Context) error {
-	s, err := f.Feed.Snapshot(ctx)
+	s, err := f.encoded(ctx)
 	if err != nil {
-		return f.status(err)
+		return err
 	}
 	defer s.Release()
 	begin := &controllerv1.SnapshotBegin{Lineage: s.Lineage.Proto(), NextMetadataOffset: s.Next, SizeBytes: s.Size()}
@@ -258,4 +258,43 @@ func (f *follower) snapshot(ctx context.Context) error {
 	}
 	f.lineage, f.next = s.Lineage, s.Next
 	return nil
+}
+
+// encoded waits for the shared snapshot, and beats meanwhile: a large image takes its time.
+func (f *follower) encoded(ctx context.Context) (*feed.Snapshot, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	type result struct {
+		s   *feed.Snapshot
+		err error
+	}
+	ready := make(chan result)
+	go func() {
+		s, err := f.Feed.Snapshot(ctx)
+		select {
+		case ready <- result{s, err}:
+		case <-ctx.Done(): // nobody waits for it any longer
+			if s != nil {
+				s.Release()
+			}
+		}
+	}()
+	for {
+		timer := time.NewTimer(max(f.beatIn(), 0))
+		select {
+		case r := <-ready:
+			timer.Stop()
+			if r.err != nil {
+				return nil, f.status(r.err)
+			}
+			return r.s, nil
+		case <-timer.C:
+			if err := f.beat(ctx); err != nil {
+				return nil, err
+			}
+		case <-ctx.Done():
+			timer.Stop()
+			return nil, context.Cause(ctx)
+		}
+	}
 }
