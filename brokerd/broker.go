@@ -14,6 +14,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"github.com/skiffmq/skiff/brokerd/kafka"
+	"github.com/skiffmq/skiff/brokerd/lifecycle"
 	"github.com/skiffmq/skiff/brokerd/metadata"
 	"github.com/skiffmq/skiff/brokerd/partlog"
 	"github.com/skiffmq/skiff/brokerd/recordbatch"
@@ -188,7 +189,7 @@ func (b *Broker) newSession() *session {
 		controller: b.client, nodeID: b.cfg.NodeID, logger: b.logger.Named("session"), registration: b.registration,
 		applied: b.metadata.Applied, controllerEpoch: b.metadata.ControllerEpoch, fixedInterval: b.cfg.HeartbeatInterval,
 		patience: b.cfg.RegistrationTimeout, poke: make(chan struct{}, 1), stopped: make(chan struct{}), leaving: make(chan struct{}),
-		life: newLifecycle(), granted: defaultSessionTimeout,
+		life: lifecycle.New(), granted: defaultSessionTimeout,
 	}
 }
 

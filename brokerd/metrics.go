@@ -2,6 +2,8 @@ package brokerd
 
 import (
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/skiffmq/skiff/brokerd/lifecycle"
 )
 
 // Collector gives the broker's metrics to Prometheus: under Kafka's familiar names where dashboards use them, as the
@@ -28,7 +30,7 @@ func counter(name, help string, value func(Status) int64) metric {
 
 var metrics = []metric{
 	gauge("kafka_server_kafkaserver_brokerstate", "State of the broker as Kafka numbers it: 1 starting, 2 recovery, 3 running, 6 pending controlled shutdown, 7 shutting down.",
-		func(s Status) float64 { return s.State.number() }),
+		func(s Status) float64 { return stateNumber(s.State) }),
 	gauge("kafka_server_replicamanager_partitioncount", "Partitions with a replica here.", func(s Status) float64 { return float64(s.Replicas.Partitions) }),
 	gauge("kafka_server_replicamanager_leadercount", "Partitions led here.", func(s Status) float64 { return float64(s.Replicas.Led) }),
 	gauge("kafka_server_replicamanager_offlinereplicacount", "Replicas here that serve nothing.", func(s Status) float64 { return float64(s.Replicas.Failed) }),
@@ -62,18 +64,18 @@ func flag(on bool) float64 {
 	return 0
 }
 
-// number is Kafka's BrokerState.
-func (s State) number() float64 {
+// stateNumber is Kafka's BrokerState.
+func stateNumber(s lifecycle.State) float64 {
 	switch s {
-	case StateStarting:
+	case lifecycle.StateStarting:
 		return 1
-	case StateRecovery:
+	case lifecycle.StateRecovery:
 		return 2
-	case StateRunning:
+	case lifecycle.StateRunning:
 		return 3
-	case StatePendingControlledShutdown:
+	case lifecycle.StatePendingControlledShutdown:
 		return 6
-	case StateShuttingDown:
+	case lifecycle.StateShuttingDown:
 		return 7
 	default:
 		return 0

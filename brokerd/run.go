@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/skiffmq/skiff/brokerd/kafka"
+	"github.com/skiffmq/skiff/brokerd/lifecycle"
 	"github.com/skiffmq/skiff/brokerd/metadata"
 	"github.com/skiffmq/skiff/fsm"
 	controllerv1 "github.com/skiffmq/skiff/proto/controller/v1"
@@ -60,10 +61,10 @@ func (b *Broker) start(ctx context.Context) *running {
 // handOver asks the controller for a controlled shutdown and waits until it lets us go, or for long enough.
 func (b *Broker) handOver(r *running) error {
 	if !b.cfg.ControlledShutdown {
-		b.session.update(lifecycle.waitedEnough)
+		b.session.update(lifecycle.Life.WaitedEnough)
 		return nil
 	}
-	b.session.update(lifecycle.stop)
+	b.session.update(lifecycle.Life.Stop)
 	timeout := time.NewTimer(b.cfg.ControlledShutdownTimeout)
 	defer timeout.Stop()
 	select {
@@ -72,7 +73,7 @@ func (b *Broker) handOver(r *running) error {
 		return err
 	case <-timeout.C:
 		b.logger.Warn("the controller did not let the broker go in time; stopping all the same", "waited", b.cfg.ControlledShutdownTimeout)
-		b.session.update(lifecycle.waitedEnough)
+		b.session.update(lifecycle.Life.WaitedEnough)
 	}
 	return nil
 }
@@ -170,7 +171,7 @@ func (b *Broker) followQuorum(ctx context.Context, f *metadata.Follower) error {
 
 // heard lets the controller know at once how far we are, while it waits for that to unfence us or to let us go.
 func (b *Broker) heard(err error) error {
-	if b.session.now().eager() {
+	if b.session.now().Eager() {
 		b.session.nudge()
 	}
 	return err
@@ -196,9 +197,9 @@ func (b *Broker) metadataChanged(d *fsm.Delta, img *fsm.Image) {
 		return
 	}
 	b.applying = true
-	b.session.update(lifecycle.caughtUp)
+	b.session.update(lifecycle.Life.CaughtUp)
 	b.replicas.Apply(fsm.Diff(empty, img), img)
-	b.session.update(lifecycle.nowReady)
+	b.session.update(lifecycle.Life.NowReady)
 }
 
 // refuseMetadata turns what must not be followed into a refusal with the next step.

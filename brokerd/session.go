@@ -9,6 +9,7 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 
+	"github.com/skiffmq/skiff/brokerd/lifecycle"
 	controllerv1 "github.com/skiffmq/skiff/proto/controller/v1"
 	"github.com/skiffmq/skiff/quorum/client"
 )
@@ -49,20 +50,20 @@ type session struct {
 
 	// poke has room for one: something changed that the controller should hear at once.
 	poke chan struct{}
-	// stopped is closed when the lifecycle reaches StateShuttingDown.
+	// stopped is closed when the lifecycle reaches the state SHUTTING_DOWN.
 	stopped chan struct{}
 	// leaving is closed when the process has stopped and only the goodbye is left.
 	leaving chan struct{}
 
 	mu sync.Mutex
 	// mu guards the following.
-	life lifecycle
+	life lifecycle.Life
 	// granted is the session timeout of the registration.
 	granted time.Duration
 }
 
 // update applies an event to the lifecycle and lets the controller hear of it.
-func (s *session) update(event func(lifecycle) lifecycle) lifecycle {
+func (s *session) update(event func(lifecycle.Life) lifecycle.Life) lifecycle.Life {
 	s.mu.Lock()
 	before := s.life
 	s.life = event(s.life)
@@ -71,9 +72,9 @@ func (s *session) update(event func(lifecycle) lifecycle) lifecycle {
 	if before == after {
 		return after
 	}
-	if before.state != after.state {
-		s.logger.Info("broker state", "from", before.state.String(), "to", after.state.String(), "broker_epoch", after.epoch, "metadata_offset", s.applied())
-		if after.state == StateShuttingDown {
+	if before.State != after.State {
+		s.logger.Info("broker state", "from", before.State.String(), "to", after.State.String(), "broker_epoch", after.Epoch, "metadata_offset", s.applied())
+		if after.State == lifecycle.StateShuttingDown {
 			close(s.stopped)
 		}
 	}
@@ -89,21 +90,21 @@ func (s *session) nudge() {
 	}
 }
 
-func (s *session) now() lifecycle {
+func (s *session) now() lifecycle.Life {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.life
 }
 
 // epoch of the registration, -1 if there is none.
-func (s *session) epoch() int64 { return s.now().epoch }
+func (s *session) epoch() int64 { return s.now().Epoch }
 
 func (s *session) interval() time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
-	case s.life.eager():
-		return eagerInterval
+	case s.life.Eager():
+		return lifecycle.EagerInterval
 	case s.fixedInterval > 0:
 		return min(s.fixedInterval, s.granted/2)
 	default:
@@ -115,7 +116,7 @@ func (s *session) interval() time.Duration {
 // us for good.
 func (s *session) run(ctx context.Context) error {
 	for ctx.Err() == nil && !s.left() {
-		if s.now().mustRegister() {
+		if s.now().MustRegister() {
 			if err := s.register(ctx); err != nil {
 				return err
 			}
@@ -201,7 +202,7 @@ func (s *session) took(resp *controllerv1.RegisterResponse) {
 	}
 	s.mu.Unlock()
 	s.logger.Info("registered", "broker_epoch", resp.GetBrokerEpoch(), "session_timeout", time.Duration(resp.GetSessionTimeoutMs())*time.Millisecond)
-	s.update(func(l lifecycle) lifecycle { return l.registered(resp.GetBrokerEpoch()) })
+	s.update(func(l lifecycle.Life) lifecycle.Life { return l.Registered(resp.GetBrokerEpoch()) })
 }
 
 // talk keeps one stream to the active controller until it breaks, the registration is stale, or a newer controller
@@ -290,7 +291,7 @@ func (d *dialog) overtaken() bool {
 // having noticed: another stream finds out.
 func (d *dialog) send() error {
 	l := d.s.now()
-	if l.epoch < 0 {
+	if l.Epoch < 0 {
 		return nil
 	}
 	now := time.Now()
@@ -301,10 +302,10 @@ func (d *dialog) send() error {
 		d.waitingSince = now
 	}
 	d.sequence++
-	says := l.says()
+	says := l.Says()
 	err := d.stream.Send(&controllerv1.SessionRequest{
-		BrokerId: d.s.nodeID, BrokerEpoch: l.epoch, MetadataOffset: d.s.applied(),
-		WantFence: says.wantFence, WantShutDown: says.wantShutDown, Sequence: d.sequence,
+		BrokerId: d.s.nodeID, BrokerEpoch: l.Epoch, MetadataOffset: d.s.applied(),
+		WantFence: says.WantFence, WantShutDown: says.WantShutDown, Sequence: d.sequence,
 	})
 	if err != nil {
 		return fmt.Errorf("send a heartbeat: %w", err)
@@ -328,12 +329,12 @@ func (d *dialog) take(resp *controllerv1.SessionResponse) (over bool, err error)
 	case controllerv1.ErrorCode_ERROR_CODE_UNSPECIFIED:
 	case controllerv1.ErrorCode_ERROR_CODE_STALE_BROKER_EPOCH:
 		d.s.logger.Warn("the controller no longer knows this registration; registering again", "error", e.GetMessage())
-		d.s.update(lifecycle.stale)
+		d.s.update(lifecycle.Life.Stale)
 		return true, nil
 	default:
 		return true, fmt.Errorf("the controller answers %s: %s", e.GetCode(), e.GetMessage())
 	}
-	d.s.update(func(l lifecycle) lifecycle { return l.answered(resp.GetIsFenced(), resp.GetShouldShutDown()) })
+	d.s.update(func(l lifecycle.Life) lifecycle.Life { return l.Answered(resp.GetIsFenced(), resp.GetShouldShutDown()) })
 	return false, nil
 }
 

@@ -3,6 +3,7 @@ package brokerd
 import (
 	"fmt"
 
+	"github.com/skiffmq/skiff/brokerd/lifecycle"
 	"github.com/skiffmq/skiff/brokerd/replica"
 	"github.com/skiffmq/skiff/fsm"
 )
@@ -14,7 +15,7 @@ type Status struct {
 	ClusterID string
 	// BrokerEpoch of the registration, -1 before it.
 	BrokerEpoch int64
-	State       State
+	State       lifecycle.State
 	// Fenced as the broker's image has it, true if the image does not know the broker.
 	Fenced bool
 	// Image is the metadata as applied, nil before the first; Applied its offset as the subscribers know it.
@@ -35,7 +36,7 @@ type Status struct {
 func (b *Broker) Status() Status {
 	life := b.session.now()
 	s := Status{
-		NodeID: b.cfg.NodeID, ClusterID: b.client.ClusterID(), BrokerEpoch: life.epoch, State: life.state, Fenced: true,
+		NodeID: b.cfg.NodeID, ClusterID: b.client.ClusterID(), BrokerEpoch: life.Epoch, State: life.State, Fenced: true,
 		Image: b.metadata.Image(), Applied: b.metadata.Applied(), Replicas: b.replicas.Stats(), Address: b.bound[0].Addr().String(),
 	}
 	if s.Image != nil {
@@ -66,7 +67,7 @@ func (s Status) notReady() string {
 		return s.Alarm
 	case s.BrokerEpoch < 0:
 		return "not registered with the controller"
-	case s.State != StateRunning:
+	case s.State != lifecycle.StateRunning:
 		return fmt.Sprintf("state is %s", s.State)
 	case s.Fenced:
 		return "fenced"
