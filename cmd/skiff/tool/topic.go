@@ -14,10 +14,12 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"golang.org/x/sys/unix"
 
 	"github.com/skiffmq/skiff/cmd/config"
 	"github.com/skiffmq/skiff/cmd/skiff/output"
 	"github.com/skiffmq/skiff/cmd/version"
+	"github.com/skiffmq/skiff/fsm"
 )
 
 // topicCommand asks brokers over Kafka's own protocol, so it sees what any client sees and works with any Kafka.
@@ -84,8 +86,8 @@ func (f *finder) topicCreate() *cobra.Command {
 						failed.add(a.Topic, a.Err, a.ErrMessage)
 						continue
 					}
-					created = append(created, createdTopic{Name: a.Topic, ID: a.ID.String(), Partitions: a.NumPartitions, Replicas: a.ReplicationFactor})
-					table.Add(a.Topic, a.ID, a.NumPartitions, a.ReplicationFactor)
+					created = append(created, createdTopic{Name: a.Topic, ID: topicID(a.ID), Partitions: a.NumPartitions, Replicas: a.ReplicationFactor})
+					table.Add(a.Topic, topicID(a.ID), a.NumPartitions, a.ReplicationFactor)
 				}
 				return failed.after(cmd.OutOrStdout(), f.format, created, table)
 			})
@@ -136,6 +138,14 @@ func (f failures) after(w io.Writer, format output.Format, value any, table outp
 	return config.Failed("", "%s", strings.Join(f, "; "))
 }
 
+// topicID words an id as the rest of the tool does; a broker that does not tell it leaves it empty.
+func topicID(id kadm.TopicID) string {
+	if id == (kadm.TopicID{}) {
+		return ""
+	}
+	return fsm.UUID(id).String()
+}
+
 // topicSummary is one topic in the output of list.
 type topicSummary struct {
 	Name            string `json:"name"`
@@ -169,7 +179,7 @@ func (f *finder) topicList() *cobra.Command {
 }
 
 func summarise(t kadm.TopicDetail) topicSummary {
-	s := topicSummary{Name: t.Topic, ID: t.ID.String(), Partitions: len(t.Partitions), Replicas: t.Partitions.NumReplicas()}
+	s := topicSummary{Name: t.Topic, ID: topicID(t.ID), Partitions: len(t.Partitions), Replicas: t.Partitions.NumReplicas()}
 	for _, p := range t.Partitions {
 		if len(p.ISR) < len(p.Replicas) {
 			s.UnderReplicated++
@@ -260,7 +270,7 @@ func topicConfigs(ctx context.Context, admin *kadm.Client, topics kadm.TopicDeta
 }
 
 func describe(t kadm.TopicDetail, configs map[string]string) describedTopic {
-	d := describedTopic{Name: t.Topic, ID: t.ID.String(), Configs: configs}
+	d := describedTopic{Name: t.Topic, ID: topicID(t.ID), Configs: configs}
 	for _, p := range t.Partitions.Sorted() {
 		d.Partitions = append(d.Partitions, describedPartition{
 			Partition: p.Partition, Leader: p.Leader, LeaderEpoch: p.LeaderEpoch, Replicas: p.Replicas, ISR: p.ISR, Offline: p.OfflineReplicas,
@@ -324,8 +334,7 @@ func (f *finder) topicDelete() *cobra.Command {
 
 // confirm asks a person; a script, which has no terminal, is not asked.
 func confirm(cmd *cobra.Command, question string) error {
-	info, err := os.Stdin.Stat()
-	if err != nil || info.Mode()&os.ModeCharDevice == 0 || os.Getenv("TERM") == "" {
+	if _, err := unix.IoctlGetWinsize(int(os.Stdin.Fd()), unix.TIOCGWINSZ); err != nil {
 		return nil
 	}
 	fmt.Fprintf(cmd.ErrOrStderr(), "%s [y/N] ", question)

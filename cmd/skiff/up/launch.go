@@ -5,44 +5,18 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"runtime"
 	"strings"
+
+	"github.com/skiffmq/skiff/cmd/child"
 )
 
 // logBytesMax is the size over which a node's log is set aside when the node is started.
 const logBytesMax = 64 << 20
 
-// launcher starts child processes, all of them from one thread that lives as long as the launcher: on Linux the signal that ends the
-// children when `up` dies is bound to the thread that started them, and Go's other threads may end at any time.
+// launcher starts the processes of the nodes.
 type launcher struct {
 	executable string
-	requests   chan launchRequest
-	ended      chan struct{}
-}
-
-type launchRequest struct {
-	cmd    *exec.Cmd
-	result chan error
-}
-
-func newLauncher(executable string) *launcher {
-	l := &launcher{executable: executable, requests: make(chan launchRequest), ended: make(chan struct{})}
-	go l.run()
-	return l
-}
-
-func (l *launcher) run() {
-	runtime.LockOSThread() // never unlocked: the thread ends with the goroutine
-	defer close(l.ended)
-	for r := range l.requests {
-		r.result <- r.cmd.Start()
-	}
-}
-
-// close ends the thread; every child must have been waited for.
-func (l *launcher) close() {
-	close(l.requests)
-	<-l.ended
+	children   *child.Starter
 }
 
 // start starts a node; what it writes goes to the end of its log.
@@ -55,10 +29,7 @@ func (l *launcher) start(s Spec, where layout) (*exec.Cmd, error) {
 	cmd := exec.Command(l.executable, daemon(s.Role), "--config", where.conf(s.Name))
 	cmd.Stdout, cmd.Stderr = logFile, logFile
 	cmd.Env = childEnvironment(os.Environ())
-	cmd.SysProcAttr = childAttributes()
-	result := make(chan error, 1)
-	l.requests <- launchRequest{cmd: cmd, result: result}
-	if err := <-result; err != nil {
+	if err := l.children.Start(cmd); err != nil {
 		return nil, fmt.Errorf("start %s: %w", s.Name, err)
 	}
 	return cmd, nil

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/skiffmq/skiff/cmd/child"
 	"github.com/skiffmq/skiff/cmd/config"
 )
 
@@ -139,7 +140,7 @@ type cluster struct {
 }
 
 func newCluster(abort context.Context, o Options, where layout, state State) *cluster {
-	c := &cluster{options: o, where: where, state: state, launch: newLauncher(o.Executable), byName: make(map[string]*node), quit: make(chan struct{})}
+	c := &cluster{options: o, where: where, state: state, launch: &launcher{executable: o.Executable, children: child.NewStarter()}, byName: make(map[string]*node), quit: make(chan struct{})}
 	for _, s := range state.Nodes {
 		n := &node{spec: s, where: where, launch: c.launch, report: c.report, probe: probePID, abort: abort, commands: make(chan command), state: Stopped}
 		n.view.Store(&View{State: Stopped})
@@ -291,7 +292,7 @@ func (c *cluster) stop() error {
 	err := errors.Join(each(c.ofRole(Broker), c.end), each(c.ofRole(Quorum), c.end))
 	close(c.quit)
 	c.running.Wait()
-	c.launch.close()
+	c.launch.children.Close()
 	return err
 }
 
