@@ -2,6 +2,7 @@ package partlog
 
 import (
 	"fmt"
+	"math"
 	"sync/atomic"
 )
 
@@ -98,6 +99,14 @@ func (l *Log) SizeBytes() int64 {
 
 // Segments is how many segments the log has.
 func (l *Log) Segments() int { return len(l.view.Load().segments) }
+
+// SetSegmentBytes changes Options.SegmentBytes (segment.bytes) for the appends
+// to come.
+func (l *Log) SetSegmentBytes(bytes int64) {
+	l.writer.lock()
+	defer l.writer.unlock()
+	l.opts.SegmentBytes = min(max(bytes, 1), math.MaxInt32)
+}
 
 // LatestEpoch is the newest leader epoch the log knows, false if none.
 func (l *Log) LatestEpoch() (int32, bool) {

@@ -156,8 +156,8 @@ func (c contents) cleanlyClosed() bool {
 	if !c.known || !c.meta.clean || last.base != c.meta.activeBase || last.size.Load() != c.meta.activeSize {
 		return false
 	}
-	for _, s := range c.segments[:len(c.segments)-1] {
-		if s.size.Load() == 0 {
+	for i, s := range c.segments[:len(c.segments)-1] {
+		if s.size.Load() == 0 && c.segments[i+1].base > c.meta.start {
 			return false
 		}
 	}
