@@ -264,3 +264,19 @@ func (c *Cluster) Describe() string {
 	}
 	return out
 }
+
+// Twin is another process with the id of b on a host and a directory of its own. It is stopped with the test.
+func (c *Cluster) Twin(b *Broker) *Broker {
+	return c.add(&Broker{ID: b.ID, Name: b.Name + "-twin", Dir: filepath.Join(c.t.TempDir(), b.Name+"-twin")})
+}
+
+// Adopt makes a stopped broker of another cluster, with its directory, one of this cluster.
+func (c *Cluster) Adopt(b *Broker) *Broker {
+	return c.add(&Broker{ID: b.ID, Name: b.Name + "-moved", Dir: b.Dir})
+}
+
+func (c *Cluster) add(b *Broker) *Broker {
+	b.host = c.Quorum.Net.Host(b.Name)
+	c.Brokers = append(c.Brokers, b)
+	return b
+}

@@ -9,6 +9,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/skiffmq/skiff/fsm"
+	"github.com/skiffmq/skiff/quorum/client"
 )
 
 // Client is a Kafka client on the host "client". It is closed with the test.
@@ -23,22 +24,22 @@ func (c *Cluster) Client(opts ...kgo.Opt) *kgo.Client {
 			return c.Quorum.Net.Host("client").Dial(ctx, addr)
 		}),
 	}
-	client, err := kgo.NewClient(append(base, opts...)...)
+	kafka, err := kgo.NewClient(append(base, opts...)...)
 	if err != nil {
 		c.t.Fatalf("make a client: %v", err)
 	}
-	c.t.Cleanup(client.Close)
-	return client
+	c.t.Cleanup(kafka.Close)
+	return kafka
 }
 
 // CreateTopic creates a topic through any broker and waits until every replica plays its role.
 func (c *Cluster) CreateTopic(topic string, partitions int32, replicas int16, configs map[string]*string) {
 	c.t.Helper()
-	client := c.Client()
-	defer client.Close()
+	kafka := c.Client()
+	defer kafka.Close()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	resp, err := kadm.NewClient(client).CreateTopic(ctx, partitions, replicas, configs, topic)
+	resp, err := kadm.NewClient(kafka).CreateTopic(ctx, partitions, replicas, configs, topic)
 	if err == nil {
 		err = resp.Err
 	}
@@ -86,4 +87,23 @@ func (c *Cluster) AwaitISR(topic string, partition int32, ids ...int32) {
 		slices.Sort(isr)
 		return slices.Equal(isr, ids)
 	})
+}
+
+// Controller is a client of the quorum on the host "tool", closed with the test.
+func (c *Cluster) Controller() *client.Client {
+	c.t.Helper()
+	var addrs []string
+	for _, n := range c.Quorum.Nodes {
+		addrs = append(addrs, n.Addr)
+	}
+	cl, err := client.New(client.Config{Controllers: addrs, Dial: c.Quorum.Net.Host("tool").Dial})
+	if err != nil {
+		c.t.Fatalf("make a client of the quorum: %v", err)
+	}
+	c.t.Cleanup(func() {
+		if err := cl.Close(); err != nil {
+			c.t.Errorf("close the client of the quorum: %v", err)
+		}
+	})
+	return cl
 }
