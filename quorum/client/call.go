@@ -3,6 +3,7 @@ package client
 import (
 	"context"
 	"errors"
+	"time"
 
 	"google.golang.org/grpc"
 
@@ -12,6 +13,10 @@ import (
 // maxHops is how many hints in a row are followed before all nodes are asked: two nodes that take each other for the
 // active controller must not keep a caller busy.
 const maxHops = 2
+
+// attemptTimeout bounds one attempt at a repeatable request: a node that is paused or cut off neither answers nor
+// refuses, and another may be active by now. A request that may not be repeated waits as long as its caller does.
+const attemptTimeout = 3 * time.Second
 
 // call has a request answered by the active controller. What was certainly not done is repeated until ctx ends; what
 // may have been done is repeated only if the request is repeatable.
@@ -26,7 +31,7 @@ func (c *Client) call(ctx context.Context, repeatable bool, send func(context.Co
 		if err != nil {
 			return c.ended(ctx, err, last)
 		}
-		err = c.send(ctx, addr, send)
+		err = c.send(ctx, addr, repeatable, send)
 		if err == nil {
 			return nil
 		}
@@ -80,10 +85,15 @@ func (c *Client) ended(ctx context.Context, err, last error) error {
 }
 
 // send makes one attempt at one node. The error is an *Error, unless the client is closed.
-func (c *Client) send(ctx context.Context, addr string, send func(context.Context, *grpc.ClientConn) error) error {
+func (c *Client) send(ctx context.Context, addr string, repeatable bool, send func(context.Context, *grpc.ClientConn) error) error {
 	conn, err := c.pool.get(addr)
 	if err != nil {
 		return err
+	}
+	if repeatable {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, attemptTimeout)
+		defer cancel()
 	}
 	ctx, a := withAttempt(ctx)
 	return c.judge(send(ctx, conn), a)

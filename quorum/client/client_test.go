@@ -68,6 +68,26 @@ func TestFailoverIsFoundInTensOfMilliseconds(t *testing.T) {
 	}
 }
 
+func TestRequestInABlackholeIsRepeatedElsewhere(t *testing.T) {
+	bubble(t, rpctest.Options{}, func(t *testing.T, q *rpctest.Quorum, c *client.Client) {
+		q.Lead(0)
+		b := register(t, c, 1)
+		q.Node(0).Blackhole(true)
+		q.Lead(1)
+		begin := time.Now()
+		reserve(t, c, b, 1) // repeatable
+		if took := time.Since(begin); took > 4*time.Second {
+			t.Fatalf("it took %s", took)
+		}
+		q.Node(1).Blackhole(true)
+		q.Lead(2)
+		_, err := c.CreateTopics(within(t, 2*time.Second), topicsRequest("t")) // not repeatable: it may have been done
+		if e := asError(t, err); e.Code != controllerv1.ErrorCode_ERROR_CODE_OUTCOME_UNKNOWN {
+			t.Fatalf("got %v", e)
+		}
+	})
+}
+
 func TestRefusalIsTyped(t *testing.T) {
 	bubble(t, rpctest.Options{}, func(t *testing.T, q *rpctest.Quorum, c *client.Client) {
 		q.Lead(0)

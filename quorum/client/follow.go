@@ -117,8 +117,11 @@ func (f *following) isShunned(addr string) bool {
 // left draws the consequences of the end of a stream. It returns an error if no source can help.
 func (f *following) left(addr string, err error) error {
 	f.client.cfg.Logger.Debug("left a source of the metadata", "address", addr, "reason", err)
-	if len(f.shunned) < maxAddresses {
-		f.shunned[addr] = time.Now().Add(shunFor)
+	if !errors.Is(err, errMove) {
+		f.client.disbelieve(addr)
+		if len(f.shunned) < maxAddresses {
+			f.shunned[addr] = time.Now().Add(shunFor)
+		}
 	}
 	var e *Error
 	if !errors.As(err, &e) {
