@@ -48,7 +48,7 @@ type Config struct {
 
 	// HeartbeatInterval; 0 is a sixth of the session timeout that the controller grants.
 	HeartbeatInterval time.Duration
-	// RegistrationTimeout is how long to wait for another process to give the broker id up; default 60 s.
+	// RegistrationTimeout is how long to wait for another process to give the broker id up, at most duplicatePatience.
 	RegistrationTimeout time.Duration
 	// ControlledShutdown hands leaderships over before the broker stops, waiting at most for
 	// ControlledShutdownTimeout; default 30 s.
@@ -72,15 +72,17 @@ type Config struct {
 	Logger hclog.Logger
 }
 
-// Defaults that Kafka has, too.
 const (
-	defaultRegistrationTimeout       = 60 * time.Second
+	// duplicatePatience is twice Kafka's session timeout and a little: a holder of our id that is gone is fenced by
+	// then, and one that is still there will not go by itself.
+	duplicatePatience = 20 * time.Second
+	// defaultControlledShutdownTimeout is the longest wait for leaderships to be handed over.
 	defaultControlledShutdownTimeout = 30 * time.Second
 )
 
 func (c Config) withDefaults() Config {
-	if c.RegistrationTimeout <= 0 {
-		c.RegistrationTimeout = defaultRegistrationTimeout
+	if c.RegistrationTimeout <= 0 || c.RegistrationTimeout > duplicatePatience {
+		c.RegistrationTimeout = duplicatePatience
 	}
 	if c.ControlledShutdownTimeout <= 0 {
 		c.ControlledShutdownTimeout = defaultControlledShutdownTimeout

@@ -18,6 +18,8 @@ const (
 	// sessionRetry is the pause after a session that broke or a registration that failed; the client itself has
 	// already looked for the active controller.
 	sessionRetry = 50 * time.Millisecond
+	// registerRetry is the pause after a registration that was refused and may be taken later.
+	registerRetry = 500 * time.Millisecond
 	// defaultSessionTimeout until the controller grants another.
 	defaultSessionTimeout = 9 * time.Second
 	// heartbeatsPerSession is how often a broker is heard of in a session timeout: several may be lost.
@@ -140,9 +142,11 @@ func (s *session) left() bool {
 	}
 }
 
-// register asks until the controller answers. A refusal that asking again cannot change is returned.
+// register asks until the controller answers. A refusal that asking again cannot change is returned. A repeated
+// reason is logged once.
 func (s *session) register(ctx context.Context) error {
 	deadline := time.Now().Add(s.patience)
+	said := ""
 	for {
 		resp, err := s.tryRegister(ctx)
 		switch {
@@ -156,8 +160,11 @@ func (s *session) register(ctx context.Context) error {
 		if !retry {
 			return final
 		}
-		s.logger.Warn("not registered yet", "error", err)
-		if !pause(ctx, 10*sessionRetry) {
+		if reason := err.Error(); reason != said {
+			said = reason
+			s.logger.Warn("not registered yet; asking again", "error", err)
+		}
+		if !pause(ctx, registerRetry) {
 			return nil
 		}
 	}
@@ -171,8 +178,8 @@ func (s *session) tryRegister(ctx context.Context) (*controllerv1.RegisterRespon
 	return s.controller.Register(ctx, req)
 }
 
-// judge tells whether asking again can help. A broker id that is alive elsewhere is worth one session timeout: its
-// holder may just have died on another machine. After that somebody has to decide.
+// judge tells whether asking again can help. A broker id that is alive elsewhere is waited for: its holder may just
+// have died on another machine, and its session ends. After the deadline somebody has to decide.
 func (s *session) judge(err error, deadline time.Time) (final error, retry bool) {
 	var refused *RefusedError
 	switch code := client.CodeOf(err); {
