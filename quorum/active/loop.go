@@ -2,6 +2,7 @@ package active
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -177,10 +178,11 @@ func stopping(op *Op) error { return notDone(op.kind, "this node is stopping") }
 
 // submit hands a request to the loop.
 func (l *Loop) submit(op *Op) error {
-	switch l.box.submit(op) {
-	case errFull:
+	err := l.box.submit(op)
+	switch {
+	case errors.Is(err, errFull):
 		return refuse(controllerv1.ErrorCode_ERROR_CODE_OVERLOADED, "%s was not done: %d requests wait already", op.kind, MaxQueuedOps)
-	case errClosed:
+	case errors.Is(err, errClosed):
 		return stopping(op)
 	}
 	return nil

@@ -29,12 +29,6 @@ func genesis(t testing.TB) *fsm.Image {
 	return img
 }
 
-// logged is an entry of the model's log.
-type logged struct {
-	term uint64
-	env  *metadatav1.Envelope
-}
-
 // node is one quorum node: a Core on a model of Raft's log.
 type node struct {
 	t    testing.TB

@@ -36,7 +36,7 @@ func (c *Client) call(ctx context.Context, repeatable bool, send func(context.Co
 			return nil
 		}
 		var e *Error
-		if !errors.As(err, &e) || !e.notDone() && !(repeatable && e.Code == controllerv1.ErrorCode_ERROR_CODE_OUTCOME_UNKNOWN) {
+		if !errors.As(err, &e) || !e.mayRepeat(repeatable) {
 			return err
 		}
 		last = err

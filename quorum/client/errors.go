@@ -59,17 +59,20 @@ func refusalIn(err error) *Error {
 	return refusalOf(err)
 }
 
-// notDone tells whether a refusal says that nothing was done and that the same request may succeed later or elsewhere.
-func (e *Error) notDone() bool {
-	switch e.Code {
-	case controllerv1.ErrorCode_ERROR_CODE_NOT_CONTROLLER,
-		controllerv1.ErrorCode_ERROR_CODE_OVERLOADED,
-		controllerv1.ErrorCode_ERROR_CODE_FROZEN,
-		controllerv1.ErrorCode_ERROR_CODE_UNFORMATTED:
-		return true
-	default:
-		return false
-	}
+// notDoneCodes say that nothing was done and that the same request may succeed later or elsewhere.
+var notDoneCodes = map[controllerv1.ErrorCode]bool{
+	controllerv1.ErrorCode_ERROR_CODE_NOT_CONTROLLER: true,
+	controllerv1.ErrorCode_ERROR_CODE_OVERLOADED:     true,
+	controllerv1.ErrorCode_ERROR_CODE_FROZEN:         true,
+	controllerv1.ErrorCode_ERROR_CODE_UNFORMATTED:    true,
+}
+
+func (e *Error) notDone() bool { return notDoneCodes[e.Code] }
+
+// mayRepeat tells whether a request that was refused so may be sent again: certainly if it was not done, and else if
+// doing it twice is as good as once.
+func (e *Error) mayRepeat(repeatable bool) bool {
+	return e.notDone() || repeatable && e.Code == controllerv1.ErrorCode_ERROR_CODE_OUTCOME_UNKNOWN
 }
 
 // wrongNode tells whether another node may be the one to ask.

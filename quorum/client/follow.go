@@ -130,20 +130,19 @@ func (f *following) left(addr string, err error) error {
 	if e.ActiveController != "" {
 		f.client.learn(e.ActiveController)
 	}
-	switch e.Code {
-	case controllerv1.ErrorCode_ERROR_CODE_INCONSISTENT_CLUSTER_ID:
+	if e.Code == controllerv1.ErrorCode_ERROR_CODE_INCONSISTENT_CLUSTER_ID {
 		return e
-	case controllerv1.ErrorCode_ERROR_CODE_LINEAGE_BEHIND:
-		f.refused[addr] = e
-		for _, known := range f.client.addresses() {
-			if f.refused[known] == nil {
-				return nil // this one may be behind itself
-			}
-		}
-		return e
-	default:
+	}
+	if e.Code != controllerv1.ErrorCode_ERROR_CODE_LINEAGE_BEHIND {
 		return nil
 	}
+	f.refused[addr] = e
+	for _, known := range f.client.addresses() {
+		if f.refused[known] == nil {
+			return nil // this one may be behind itself
+		}
+	}
+	return e
 }
 
 // follow takes one stream from one source until it ends. The error says why.

@@ -100,8 +100,6 @@ func (f *follower) image() *fsm.Image {
 	return f.img
 }
 
-func (f *follower) lineage() fsm.LineageID { l, _ := f.position(); return l }
-
 func (f *follower) snapshot(img *fsm.Image) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()

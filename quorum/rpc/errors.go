@@ -46,20 +46,20 @@ func statusOf(e *controllerv1.Error) error {
 	return s.Err()
 }
 
-// grpcCode is what tools that know gRPC only see of a refusal.
+// grpcCodes are what tools that know gRPC only see of a refusal; the others are FailedPrecondition.
+var grpcCodes = map[controllerv1.ErrorCode]codes.Code{
+	controllerv1.ErrorCode_ERROR_CODE_NOT_CONTROLLER:       codes.Unavailable,
+	controllerv1.ErrorCode_ERROR_CODE_FROZEN:               codes.Unavailable,
+	controllerv1.ErrorCode_ERROR_CODE_OVERLOADED:           codes.ResourceExhausted,
+	controllerv1.ErrorCode_ERROR_CODE_OUTCOME_UNKNOWN:      codes.DeadlineExceeded,
+	controllerv1.ErrorCode_ERROR_CODE_REQUEST_TIMED_OUT:    codes.DeadlineExceeded,
+	controllerv1.ErrorCode_ERROR_CODE_UNKNOWN_SERVER_ERROR: codes.Internal,
+	controllerv1.ErrorCode_ERROR_CODE_INVALID_REQUEST:      codes.InvalidArgument,
+}
+
 func grpcCode(code controllerv1.ErrorCode) codes.Code {
-	switch code {
-	case controllerv1.ErrorCode_ERROR_CODE_NOT_CONTROLLER, controllerv1.ErrorCode_ERROR_CODE_FROZEN:
-		return codes.Unavailable
-	case controllerv1.ErrorCode_ERROR_CODE_OVERLOADED:
-		return codes.ResourceExhausted
-	case controllerv1.ErrorCode_ERROR_CODE_OUTCOME_UNKNOWN, controllerv1.ErrorCode_ERROR_CODE_REQUEST_TIMED_OUT:
-		return codes.DeadlineExceeded
-	case controllerv1.ErrorCode_ERROR_CODE_UNKNOWN_SERVER_ERROR:
-		return codes.Internal
-	case controllerv1.ErrorCode_ERROR_CODE_INVALID_REQUEST:
-		return codes.InvalidArgument
-	default:
-		return codes.FailedPrecondition
+	if c, ok := grpcCodes[code]; ok {
+		return c
 	}
+	return codes.FailedPrecondition
 }
