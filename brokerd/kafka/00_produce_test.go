@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -255,6 +256,27 @@ func TestPipelinedProducesAreAnsweredInOrder(t *testing.T) {
 		}
 		_ = c.Close()
 	})
+}
+
+// TestProducersDoNotShareBytes: the buffers of requests are used again, but never while a handler looks at them.
+func TestProducersDoNotShareBytes(t *testing.T) {
+	ts := newTestServer(t, nil)
+	var done sync.WaitGroup
+	for i, size := range []int{10, 100, 70_000, 80_000, 1_000, 500_000} {
+		c := ts.conn(t)
+		done.Go(func() {
+			for range 20 {
+				req := produceTo("foo", int32(i%2), 1, batchOf(t, recordbatch.BuildOptions{}, strings.Repeat(fmt.Sprint(i), size)))
+				req.SetVersion(9)
+				resp, err := c.Request(context.Background(), req)
+				if err != nil || resp.(*kmsg.ProduceResponse).Topics[0].Partitions[0].ErrorCode != 0 { // a checksum that does not fit is error 2
+					t.Errorf("%+v, %v", resp, err)
+					return
+				}
+			}
+		})
+	}
+	done.Wait()
 }
 
 func TestProduceBeforeTheFirstImageEndsTheConnection(t *testing.T) {

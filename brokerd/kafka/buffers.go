@@ -6,30 +6,35 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-const (
-	// bufferBytesMin is the capacity of a new buffer.
-	bufferBytesMin = 4 << 10
-	// bufferBytesKept is the largest buffer that is kept for the next answer.
-	bufferBytesKept = 4 << 20
-)
+// bufferClasses are the capacities of the buffers that are kept for the next use. What does not fit the last is made and
+// dropped.
+var bufferClasses = [...]int{4 << 10, 64 << 10, 1 << 20, 4 << 20}
 
-// buffers are where answers are encoded. They are shared by all connections, so that idle ones hold none.
+// buffers hold requests and answers while they pass. They are shared by all connections, so that idle ones hold none.
 type buffers struct {
-	pool sync.Pool
+	pools [len(bufferClasses)]sync.Pool
 }
 
-// get returns an empty buffer with room for hint bytes.
-func (b *buffers) get(hint int) []byte {
-	if p, ok := b.pool.Get().(*[]byte); ok && cap(*p) >= hint {
-		return (*p)[:0]
+// get returns an empty buffer with room for n bytes.
+func (b *buffers) get(n int) []byte {
+	for i, class := range bufferClasses {
+		if n <= class {
+			if kept, ok := b.pools[i].Get().(*[]byte); ok {
+				return (*kept)[:0]
+			}
+			return make([]byte, 0, class)
+		}
 	}
-	return make([]byte, 0, max(hint, bufferBytesMin))
+	return make([]byte, 0, n)
 }
 
-// put takes a buffer back. Nothing may refer to it any more.
+// put takes a buffer back, if it is one of get's or by chance as large. Nothing may refer to it any more.
 func (b *buffers) put(buf []byte) {
-	if cap(buf) <= bufferBytesKept {
-		b.pool.Put(&buf)
+	for i, class := range bufferClasses {
+		if cap(buf) == class {
+			b.pools[i].Put(&buf)
+			return
+		}
 	}
 }
 

@@ -53,8 +53,8 @@ type request struct {
 	header wire.RequestHeader
 	// api is zero when the key is not served.
 	api servedAPI
-	// rest of the frame behind the header.
-	rest []byte
+	// frame is the whole of it, and rest what follows the header.
+	frame, rest []byte
 	// held is what the frame took from the budget.
 	held int64
 }
@@ -79,7 +79,10 @@ func (c *conn) serve(ctx context.Context) error {
 
 // serveOne handles one request.
 func (c *conn) serveOne(ctx context.Context, req request) error {
-	defer c.server.inFlight.release(req.held)
+	defer func() {
+		c.server.inFlight.release(req.held)
+		c.giveBack(req, req.frame)
+	}()
 	resp, err := c.handle(ctx, req)
 	if err != nil {
 		return err
@@ -175,7 +178,7 @@ func (c *conn) withClientID(header wire.RequestHeader, size int) wire.RequestHea
 // readBody reads a frame of size bytes. A large one waits for room in the budget once as much of it has arrived as a frame may
 // have for nothing: a promise alone takes no room away from others.
 func (c *conn) readBody(ctx context.Context, req request, size int) (_ request, err error) {
-	frame, err := wire.ReadRest(c.br, nil, min(size, wire.FirstChunkBytes))
+	frame, err := wire.ReadRest(c.br, c.frameBuffer(req, min(size, wire.FirstChunkBytes)), min(size, wire.FirstChunkBytes))
 	if err != nil {
 		return request{}, readError(err)
 	}
@@ -189,16 +192,44 @@ func (c *conn) readBody(ctx context.Context, req request, size int) (_ request, 
 				c.server.inFlight.release(int64(size))
 			}
 		}()
-		// The wait for room was ours, not the peer's.
-		if err := c.expectBytes(c.server.limits.transferTime(size)); err != nil {
+		if frame, err = c.readMore(req, frame, size); err != nil {
 			return request{}, err
 		}
 	}
-	if frame, err = wire.ReadRest(c.br, frame, size); err != nil {
-		return request{}, readError(err)
-	}
+	req.frame = frame
 	req.header, req.rest, err = wire.ParseRequestHeader(frame)
 	return req, err
+}
+
+// readMore reads what is missing of a large frame.
+func (c *conn) readMore(req request, begin []byte, size int) ([]byte, error) {
+	// The wait for room was ours, not the peer's.
+	if err := c.expectBytes(c.server.limits.transferTime(size)); err != nil {
+		return nil, err
+	}
+	frame := append(c.frameBuffer(req, min(size, bufferClasses[len(bufferClasses)-1])), begin...)
+	c.giveBack(req, begin)
+	frame, err := wire.ReadRest(c.br, frame, size)
+	if err != nil {
+		return nil, readError(err)
+	}
+	return frame, nil
+}
+
+// frameBuffer returns an empty buffer for n bytes of a frame. Those of records are used again; handlers of other APIs may
+// keep parts of theirs.
+func (c *conn) frameBuffer(req request, n int) []byte {
+	if req.api.api != nil && req.api.carriesRecords {
+		return c.server.buffers.get(n)
+	}
+	return make([]byte, 0, n)
+}
+
+// giveBack returns the buffer of a frame.
+func (c *conn) giveBack(req request, frame []byte) {
+	if req.api.api != nil && req.api.carriesRecords {
+		c.server.buffers.put(frame)
+	}
 }
 
 // handle decodes a request and has it answered.

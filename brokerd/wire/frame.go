@@ -11,6 +11,8 @@ const (
 	sizeBytes = 4
 	// FirstChunkBytes is what a frame may cost before any of it has arrived. Most requests fit.
 	FirstChunkBytes = 64 << 10
+	// growth is how many times what has arrived a frame may cost. A larger factor copies less.
+	growth = 8
 )
 
 // FrameSizeError says that a peer announced a frame which is not going to be read.
@@ -46,12 +48,10 @@ func CheckSize(size, limit int) error {
 }
 
 // ReadRest appends to buf what is missing of a frame of size bytes, of which buf holds the beginning.
-// Memory at least doubles only after what was allocated before has been filled by the peer: a frame that is announced and
-// not sent costs FirstChunkBytes, whatever its size.
 func ReadRest(r io.Reader, buf []byte, size int) ([]byte, error) {
 	for len(buf) < size {
 		filled := len(buf)
-		end := min(size, max(FirstChunkBytes, 2*filled))
+		end := min(size, max(FirstChunkBytes, cap(buf), growth*filled))
 		buf = extend(buf, end)
 		if _, err := io.ReadFull(r, buf[filled:]); err != nil {
 			return nil, unexpectedEOF(err)
