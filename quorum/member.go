@@ -173,8 +173,8 @@ func (m *member) run() {
 	m.wg.Go(m.snaps.run)
 	m.serving.Store(true)
 	m.node.mux.HandleRaft(m.layer.Admit)
-	m.logger.Info("this node is a member of the quorum", "raft-id", m.self, "cluster-id", m.plan.ClusterID,
-		"lineage", m.plan.lineage(), "address", m.node.mux.Addr(), "metadata-offset", m.machine.image.Load().AppliedOffset())
+	m.logger.Info("this node is a member of the quorum", "raft-id", m.self.String(), "cluster-id", m.plan.ClusterID,
+		"lineage", m.plan.lineage().String(), "address", m.node.mux.Addr().String(), "metadata-offset", m.machine.image.Load().AppliedOffset())
 }
 
 func (m *member) serve(listener net.Listener) {

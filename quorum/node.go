@@ -90,7 +90,7 @@ func (n *Node) begin() (err error) {
 		return n.startMember()
 	}
 	n.logger.Info("this node is not initialised; it waits for skiff quorum init",
-		"node-id", n.cfg.NodeID, "directory-id", n.identity.meta.Directory, "address", n.mux.Addr())
+		"node-id", n.cfg.NodeID, "directory-id", n.identity.meta.Directory.String(), "address", n.mux.Addr().String())
 	n.mux.HandleRaft(n.refuseRaft)
 	n.waits.Store(n.serveUnformatted())
 	return nil
@@ -220,7 +220,7 @@ func (n *Node) reportWiped(p transport.Preamble, self transport.PeerID) {
 	n.logger.Error(fmt.Sprintf("node %d is known to cluster %s with directory %s, but this directory is %s and empty: "+
 		"its disk was wiped or replaced. It stays out of the quorum until it is brought back as a new member",
 		self.NodeID, p.ClusterID, known, self.Directory),
-		"from", p.From, "fix", transport.RejoinCommand(self.NodeID))
+		"from", p.From.String(), "fix", transport.RejoinCommand(self.NodeID))
 }
 
 // waiting is why a node that is not initialised does not serve.

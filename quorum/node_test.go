@@ -88,7 +88,7 @@ func eventually(t *testing.T, what string, ok func() bool) {
 		if time.Now().After(deadline) {
 			t.Fatalf("timed out: %s", what)
 		}
-		time.Sleep(5 * time.Millisecond) // polls a condition that has a deadline
+		<-time.After(5 * time.Millisecond)
 	}
 }
 

@@ -95,7 +95,7 @@ func (s *snapshotter) take(reason string) {
 		return
 	}
 	s.offset = offset
-	s.m.logger.Info("took a snapshot", "trigger", reason, "metadata-offset", offset-1, "took", time.Since(start))
+	s.m.logger.Info("took a snapshot", "trigger", reason, "metadata-offset", offset-1, "took", time.Since(start).String())
 }
 
 func (s *snapshotter) snapshot() error {

@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"os/signal"
+	"strings"
 	"syscall"
 
 	"github.com/hashicorp/go-hclog"
@@ -74,8 +76,18 @@ func run(ctx context.Context, cfg *config.Quorum, logger hclog.Logger) error {
 	}
 	stopAdmin := serveAdmin(admins, node, registry, logger)
 	defer stopAdmin()
-	logger.Info("quorumd runs", "version", version.String(), "node-id", cfg.NodeID, "address", node.Addr(), "data", cfg.DataDir)
+	logger.Info("quorumd runs", "version", version.String(), "node-id", cfg.NodeID, "address", node.Addr().String(),
+		"admin", addressesOf(admins), "data", cfg.DataDir)
 	return node.Run(ctx)
+}
+
+// addressesOf lists where listeners are bound.
+func addressesOf(listeners []net.Listener) string {
+	bound := make([]string, len(listeners))
+	for i, l := range listeners {
+		bound[i] = l.Addr().String()
+	}
+	return strings.Join(bound, ",")
 }
 
 // nodeConfig translates the configuration of the process into the node's.
@@ -125,6 +137,10 @@ func exitError(err error) error {
 		return config.Failed("stop the other process, or give this one another directory", "%v", err)
 	case err == nil:
 		return nil
+	}
+	var file *fs.PathError
+	if errors.As(err, &file) {
+		return &config.ExitError{Code: config.ExitFailed, Cause: err.Error(), Fix: "check that the data directory exists and that this user may write to it", Err: err}
 	}
 	var exit *config.ExitError
 	if errors.As(err, &exit) {

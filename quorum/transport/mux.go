@@ -80,7 +80,7 @@ func (m *Mux) Serve() error {
 				return fmt.Errorf("accept on %s: %w", m.listener.Addr(), err)
 			}
 			pause = min(max(2*pause, 5*time.Millisecond), acceptRetryMax)
-			m.logger.Error("cannot accept a connection", "error", err, "retry", pause)
+			m.logger.Error("cannot accept a connection", "error", err, "retry", pause.String())
 			if !m.wait(pause) {
 				return nil
 			}

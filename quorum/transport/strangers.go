@@ -23,14 +23,14 @@ type quiet struct {
 
 func (s *strangerLog) log(logger hclog.Logger, k kind, line string, conn net.Conn) {
 	if suppressed, ok := s.due(k); ok {
-		logger.Warn(line, "remote", conn.RemoteAddr(), "not-logged-before", suppressed)
+		logger.Warn(line, "remote", conn.RemoteAddr().String(), "not-logged-before", suppressed)
 	}
 }
 
 func (s *strangerLog) logRefusal(logger hclog.Logger, refused *RefusedError, conn net.Conn) {
 	if suppressed, ok := s.due(refused.Verdict); ok {
-		logger.Warn("refused a Raft connection", "from", refused.Peer, "remote", conn.RemoteAddr(),
-			"verdict", refused.Verdict, "reason", refused.Reason, "not-logged-before", suppressed)
+		logger.Warn("refused a Raft connection", "from", refused.Peer.String(), "remote", conn.RemoteAddr(),
+			"verdict", refused.Verdict.String(), "reason", refused.Reason, "not-logged-before", suppressed)
 	}
 }
 
