@@ -18,7 +18,7 @@ type Status struct {
 	State       lifecycle.State
 	// Fenced as the broker's image has it, true if the image does not know the broker.
 	Fenced bool
-	// Image is the metadata as applied, nil before the first; Applied its offset as the subscribers know it.
+	// Image is the metadata that every part of the broker has acted on, nil before the first; Applied is its offset.
 	Image   *fsm.Image
 	Applied int64
 	// Frozen and Alarm say why the image stands still or is doubted; empty while all is well.
@@ -37,7 +37,7 @@ func (b *Broker) Status() Status {
 	life := b.session.now()
 	s := Status{
 		NodeID: b.cfg.NodeID, ClusterID: b.client.ClusterID(), BrokerEpoch: life.Epoch, State: life.State, Fenced: true,
-		Image: b.metadata.Image(), Applied: b.metadata.Applied(), Replicas: b.replicas.Stats(), Address: b.bound[0].Addr().String(),
+		Image: b.metadata.AppliedImage(), Applied: b.metadata.Applied(), Replicas: b.replicas.Stats(), Address: b.bound[0].Addr().String(),
 	}
 	if s.Image != nil {
 		s.ClusterID = s.Image.ClusterID()

@@ -43,8 +43,10 @@ type Subscriber func(*fsm.Delta, *fsm.Image)
 
 // Follower is a broker's copy of the metadata.
 type Follower struct {
-	cfg         Config
-	image       atomic.Pointer[fsm.Image]
+	cfg   Config
+	image atomic.Pointer[fsm.Image]
+	// told is the image that every subscriber has been told of.
+	told        atomic.Pointer[fsm.Image]
 	progress    *progress
 	subscribers []Subscriber
 	// heard is the newest controller epoch that a source told of, even if its claim is not folded yet.
@@ -82,7 +84,6 @@ func Open(cfg Config) (*Follower, error) {
 		return nil, errors.Join(&ClusterError{Ours: cfg.ClusterID, Theirs: img.ClusterID()}, store.close())
 	}
 	f.image.Store(img)
-	f.progress.set(img.AppliedOffset())
 	return f, nil
 }
 
@@ -91,6 +92,10 @@ func (f *Follower) Subscribe(s Subscriber) { f.subscribers = append(f.subscriber
 
 // Image is the metadata as applied, nil before the first. It never changes; ask once per request.
 func (f *Follower) Image() *fsm.Image { return f.image.Load() }
+
+// AppliedImage is the image that every subscriber has been told of, nil before the first. It may be one step behind
+// Image.
+func (f *Follower) AppliedImage() *fsm.Image { return f.told.Load() }
 
 // Applied is the metadata offset up to which every subscriber has been told, -1 before the first image.
 func (f *Follower) Applied() int64 {
@@ -215,6 +220,7 @@ func (f *Follower) tell(d *fsm.Delta, img *fsm.Image) {
 	for _, s := range f.subscribers {
 		s(d, img)
 	}
+	f.told.Store(img)
 	f.progress.set(img.AppliedOffset())
 }
 

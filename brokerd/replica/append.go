@@ -19,7 +19,7 @@ func (p *Partition) append(records []byte, o AppendOptions) (Appended, error) {
 		return Appended{}, err
 	}
 	a, err := p.write(records, o)
-	if err != nil || o.Acks == AcksNone {
+	if err != nil {
 		return a, err
 	}
 	return a, p.settle(a)

@@ -106,13 +106,22 @@ func (m *Manager) hold(c fsm.LocalPartition) (*Partition, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if err != nil {
-		err = fmt.Errorf("open %s-%d: %w: %w", c.Name, c.Partition, ErrStorage, err)
+		err = fmt.Errorf("open %s-%d: %w", c.Name, c.Partition, unopenable(err))
 		m.unopened[id] = err
 		return nil, err
 	}
 	delete(m.unopened, id)
 	m.partitions[id] = p
 	return p, nil
+}
+
+// unopenable tells a disk that fails, which ends the broker, from a directory that is not what it should be: that one
+// partition is not served, and the others are.
+func unopenable(err error) error {
+	if errors.Is(err, partlog.ErrIdentity) || errors.Is(err, partlog.ErrUnsupportedVersion) {
+		return fmt.Errorf("%w: %w", ErrNotLeaderOrFollower, err)
+	}
+	return fmt.Errorf("%w: %w", ErrStorage, err)
 }
 
 func (m *Manager) openPartition(id fsm.PartitionID, topic string) (*Partition, error) {

@@ -17,12 +17,24 @@ func (p *Partition) position(leaderEpoch int32) (FetchPartition, error) {
 	}
 	f := FetchPartition{
 		ID: p.id, Offset: p.log.EndOffset(), LogStartOffset: p.log.StartOffset(),
-		CurrentLeaderEpoch: leaderEpoch, LastFetchedEpoch: noEpoch,
-	}
-	if latest, ok := p.log.LatestEpoch(); ok {
-		f.LastFetchedEpoch = latest
+		CurrentLeaderEpoch: leaderEpoch, LastFetchedEpoch: lastRecordEpoch(p.log),
 	}
 	return f, nil
+}
+
+// lastRecordEpoch is the leader epoch of the last record, noEpoch in an empty log. A leader that was deposed before
+// it appended anything has an epoch in its history without a record: to fetch under that one would let the next
+// leader find a divergence that no truncation can end.
+func lastRecordEpoch(log *partlog.Log) int32 {
+	end := log.EndOffset()
+	latest, ok := log.LatestEpoch()
+	if !ok || log.StartOffset() == end {
+		return noEpoch
+	}
+	if before, start := log.EndOffsetForEpoch(latest - 1); start >= end {
+		return before
+	}
+	return latest
 }
 
 func (p *Partition) following(leaderEpoch int32) error {

@@ -22,6 +22,8 @@ const (
 	// that was just elected may need a moment to open its port.
 	fetchBackoffMin = 20 * time.Millisecond
 	fetchBackoffMax = time.Second
+	// complainInterval is how often the log says that a leader cannot be reached.
+	complainInterval = 30 * time.Second
 	// partitionBackoff is the pause of one partition after the leader refused it (replica.fetch.backoff.ms is 1 s;
 	// most refusals are a leader that has not read the metadata yet, which takes milliseconds).
 	partitionBackoff = 50 * time.Millisecond
@@ -51,6 +53,8 @@ type fetcher struct {
 	// loop: owned by run.
 	conn    *wire.Conn
 	backoff time.Duration
+	// complained is when a failure was last logged.
+	complained time.Time
 }
 
 // assignment is a partition that is copied in a leader epoch.
@@ -117,7 +121,8 @@ func (f *fetcher) run(ctx context.Context) {
 // failed waits after a failure of the connection, longer each time.
 func (f *fetcher) failed(ctx context.Context, err error) {
 	f.m.counters.fetchFail.Add(1)
-	if f.backoff == 0 || f.backoff == fetchBackoffMax {
+	if now := time.Now(); now.Sub(f.complained) >= complainInterval {
+		f.complained = now
 		f.m.logger.Warn("cannot fetch from the leader", "leader", f.leader, "error", err)
 	}
 	f.backoff = min(max(2*f.backoff, fetchBackoffMin), fetchBackoffMax)

@@ -18,8 +18,7 @@ const ConsumerReplicaID int32 = -1
 
 // AppendOptions of Manager.Append.
 type AppendOptions struct {
-	// Acks decides whether min.insync.replicas is checked (AcksAll) before the append, and whether a topic that
-	// flushes each batch is flushed before the answer (all but AcksNone).
+	// Acks decides whether min.insync.replicas is checked before the append (AcksAll).
 	Acks int16
 	// LeaderEpoch that the caller believes in, -1 not to check.
 	LeaderEpoch int32
