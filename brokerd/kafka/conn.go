@@ -297,7 +297,7 @@ func readError(err error) error {
 	if errors.As(err, &size) || errors.Is(err, wire.ErrMalformed) {
 		return err
 	}
-	if err == io.EOF {
+	if errors.Is(err, io.EOF) {
 		return errGone
 	}
 	return fmt.Errorf("%w: read: %w", errGone, err)

@@ -7,7 +7,7 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
-	"io/fs"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -79,26 +79,35 @@ var sentinelValues = map[string][]error{
 // sentinels returns the exported error variables of a package, from its sources.
 func sentinels(t *testing.T, dir string) []string {
 	t.Helper()
-	noTests := func(f fs.FileInfo) bool { return !strings.HasSuffix(f.Name(), "_test.go") }
-	pkgs, err := parser.ParseDir(token.NewFileSet(), dir, noTests, parser.SkipObjectResolution)
+	files, err := filepath.Glob(filepath.Join(dir, "*.go"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	var names []string
-	for _, pkg := range pkgs {
-		for _, file := range pkg.Files {
-			for _, decl := range file.Decls {
-				gen, ok := decl.(*ast.GenDecl)
-				if !ok || gen.Tok != token.VAR {
-					continue
-				}
-				for _, spec := range gen.Specs {
-					for _, name := range spec.(*ast.ValueSpec).Names {
-						if strings.HasPrefix(name.Name, "Err") {
-							names = append(names, name.Name)
-						}
-					}
-				}
+	for _, path := range files {
+		if strings.HasSuffix(path, "_test.go") {
+			continue
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, decl := range file.Decls {
+			if gen, ok := decl.(*ast.GenDecl); ok && gen.Tok == token.VAR {
+				names = append(names, errNames(gen)...)
+			}
+		}
+	}
+	return names
+}
+
+// errNames returns the names of a declaration that begin with Err.
+func errNames(gen *ast.GenDecl) []string {
+	var names []string
+	for _, spec := range gen.Specs {
+		for _, name := range spec.(*ast.ValueSpec).Names {
+			if strings.HasPrefix(name.Name, "Err") {
+				names = append(names, name.Name)
 			}
 		}
 	}

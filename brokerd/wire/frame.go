@@ -2,6 +2,7 @@ package wire
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"io"
 )
@@ -81,7 +82,7 @@ func extend(buf []byte, n int) []byte {
 
 // unexpectedEOF turns the end of the stream inside a frame into what it is: a frame cut short.
 func unexpectedEOF(err error) error {
-	if err == io.EOF {
+	if errors.Is(err, io.EOF) {
 		return io.ErrUnexpectedEOF
 	}
 	return err
