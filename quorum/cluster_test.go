@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -364,5 +365,88 @@ func TestFailedWriteStopsTheNode(t *testing.T) {
 		c.Start(leader)
 		mustRegister(t, c, 2)
 		c.AwaitSame()
+	})
+}
+
+// TestPoisonEntryEndsTheLeaderAndFreezesAFollower: an entry that passes the guard and does not fold (I3).
+func TestPoisonEntryEndsTheLeaderAndFreezesAFollower(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		c := quorumtest.New(t, 3, nil)
+		mustRegister(t, c, 1)
+		c.AwaitSame()
+		leader := c.Active()
+		img := leader.Image()
+		epoch, claim, next := img.ControllerEpoch(), img.ClaimOffset(), img.NextOffset()
+		poison, err := fsm.EncodeEnvelope(&metadatav1.Envelope{
+			Format: 1, ClusterId: img.ClusterID(),
+			Lineage:         &metadatav1.LineageID{Number: img.Lineage().ID.Number, Uuid: img.Lineage().ID.UUID.Bytes()},
+			ControllerEpoch: &epoch, ClaimOffset: &claim, FirstMetadataOffset: &next,
+			Batches: []*metadatav1.Batch{{RequestId: idOf(9, 9).Bytes(), Records: []*metadatav1.Record{{
+				Kind: &metadatav1.Record_RemoveTopic{RemoveTopic: &metadatav1.RemoveTopic{TopicId: idOf(8, 8).Bytes()}},
+			}}}},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		others := c.Others(leader)
+		if a := <-leader.Propose(poison, 5*time.Second); a.Err == nil && a.Result.Outcome != fsm.Broken {
+			t.Fatalf("%+v", a)
+		}
+		var stop *quorum.StopError
+		if err := c.Ended(leader); !errors.As(err, &stop) || stop.Code != quorum.ExitBroken {
+			t.Errorf("the leader ended with %v, want exit code 70", err)
+		}
+		var nodes []*quorum.Node
+		for _, n := range others {
+			nodes = append(nodes, n.Node)
+		}
+		c.Await("a frozen follower", func() bool {
+			return slices.ContainsFunc(nodes, func(n *quorum.Node) bool { s := n.Status(); return s.Frozen != "" && !s.Ready })
+		})
+		for _, n := range nodes {
+			if got := n.Image().NextOffset(); got != next {
+				t.Errorf("an image went on to %d", got)
+			}
+		}
+	})
+}
+
+// TestLogThatDisagreesWithTheSnapshotIsRemoved: a deposed leader wrote entries that were never committed; when the
+// others' log no longer reaches back to where they differ, it is sent a snapshot, and Raft alone would never agree.
+func TestLogThatDisagreesWithTheSnapshotIsRemoved(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		c := quorumtest.New(t, 3, func(cfg *quorum.Config) { cfg.TrailingBytes = 1 })
+		mustRegister(t, c, 1)
+		c.AwaitSame()
+		old := c.Active()
+		c.Isolate(old)
+		late := lateEntry(t, old.Image())
+		var answers []<-chan active.Answer
+		for range 30 {
+			answers = append(answers, old.Propose(late, 20*time.Second))
+		}
+		c.Await("another claim", func() bool { a := c.Active(); return a != nil && a != old && !old.Status().Active })
+		for broker := range int32(10) {
+			mustRegister(t, c, 10+broker)
+		}
+		for _, n := range c.Others(old) {
+			if err := n.TakeSnapshot(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		c.Heal(old)
+		var stop *quorum.StopError
+		if err := c.Ended(old); !errors.As(err, &stop) || stop.Code != quorum.ExitBroken {
+			t.Fatalf("ended with %v, want exit code 70", err)
+		}
+		for _, a := range answers {
+			<-a
+		}
+		c.Start(old)
+		mustRegister(t, c, 40)
+		c.AwaitSame()
+		if hasBroker(old, 7) {
+			t.Error("an entry that was never committed took effect")
+		}
 	})
 }

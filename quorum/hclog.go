@@ -16,6 +16,12 @@ func quietly(logger hclog.Logger) hclog.Logger {
 	return &quietLogger{Logger: logger, repeats: &repeats{}}
 }
 
+// routine are messages that hashicorp/raft logs as errors and that every stop of a process or a peer brings.
+var routine = map[string]bool{
+	"failed to decode incoming command": true,
+	"failed to flush response":          true,
+}
+
 // quietLogger is what Raft logs to.
 type quietLogger struct {
 	hclog.Logger
@@ -57,8 +63,14 @@ func (l *quietLogger) Info(message string, args ...any) { l.Logger.Debug(message
 // Warn logs a repeated message rarely.
 func (l *quietLogger) Warn(message string, args ...any) { l.rarely(l.Logger.Warn, message, args) }
 
-// Error logs a repeated message rarely.
-func (l *quietLogger) Error(message string, args ...any) { l.rarely(l.Logger.Error, message, args) }
+// Error logs a repeated message rarely, and a routine one at DEBUG.
+func (l *quietLogger) Error(message string, args ...any) {
+	if routine[message] {
+		l.Logger.Debug(message, args...)
+		return
+	}
+	l.rarely(l.Logger.Error, message, args)
+}
 
 func (l *quietLogger) rarely(log func(string, ...any), message string, args []any) {
 	suppressed, ok := l.repeats.due(message)

@@ -95,7 +95,7 @@ func (m *machine) settle(log *raft.Log, envelope *metadatav1.Envelope, result *f
 		m.logger.Info("dropped an entry of the metadata log", "index", log.Index, "term", log.Term, "reason", result.Mismatch)
 		m.observed(*result, envelope)
 	case fsm.Broken:
-		m.freeze(log, *result)
+		*result = m.freeze(log, *result)
 	}
 }
 

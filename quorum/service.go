@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/peer"
@@ -86,7 +87,7 @@ func (n *Node) commit(planID string) (refusal string, err error) {
 }
 
 // TransferLeadership hands the active controller's role to another voter.
-func (s *service) TransferLeadership(_ context.Context, req *quorumv1.TransferLeadershipRequest) (*quorumv1.TransferLeadershipResponse, error) {
+func (s *service) TransferLeadership(ctx context.Context, req *quorumv1.TransferLeadershipRequest) (*quorumv1.TransferLeadershipResponse, error) {
 	m, err := s.leading()
 	if err != nil {
 		return nil, err
@@ -98,7 +99,24 @@ func (s *service) TransferLeadership(_ context.Context, req *quorumv1.TransferLe
 	if err := m.transfer(target); err != nil {
 		return nil, status.Errorf(codes.Unavailable, "leadership was not transferred: %v", err)
 	}
-	return &quorumv1.TransferLeadershipResponse{LeaderId: m.statusLeader()}, nil
+	return &quorumv1.TransferLeadershipResponse{LeaderId: m.awaitLeader(ctx)}, nil
+}
+
+// awaitLeader waits a little until another node is known to lead: the answer names it. -1 if none is by then.
+func (m *member) awaitLeader(ctx context.Context) int32 {
+	const step, patience = 10 * time.Millisecond, 2 * time.Second
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	for {
+		if leader, ok := m.leader(); ok && leader != m.self {
+			return leader.NodeID
+		}
+		select {
+		case <-time.After(step):
+		case <-ctx.Done():
+			return m.statusLeader()
+		}
+	}
 }
 
 // leading gives the member if it leads.

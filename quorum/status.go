@@ -93,6 +93,8 @@ func (m *member) notReady(s *Status) string {
 		return "quorum: no leader" + m.peerProblems()
 	case s.LeaderContactAge < 0 || s.LeaderContactAge > leaderSilenceMax*m.cfg.timeout():
 		return fmt.Sprintf("quorum: the leader was last heard %s ago", s.LeaderContactAge.Round(time.Millisecond))
+	case s.CommitIndex == 0 || s.AppliedIndex < s.CommitIndex:
+		return fmt.Sprintf("quorum: catching up, applied index %d of %d", s.AppliedIndex, s.CommitIndex)
 	case s.Image == nil || s.Image.ClaimOffset() < 0:
 		return "quorum: no controller has claimed this lineage yet"
 	case m.raft.State() == raft.Leader && !s.Active:
