@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
+	"sync"
 
 	"github.com/skiffmq/skiff/brokerd/partlog"
 	"github.com/skiffmq/skiff/fsm"
@@ -18,6 +20,9 @@ func (m *Manager) Apply(d *fsm.Delta, img *fsm.Image) {
 	local := d.Local(m.cfg.NodeID)
 	for _, c := range local.Deleted {
 		m.putAway(fsm.PartitionID{Topic: c.Topic, Partition: c.Partition}, img)
+	}
+	if m.checkpointed != nil {
+		m.openAll(local.Led, local.Followed)
 	}
 	for _, c := range local.Led {
 		m.lead(c, img)
@@ -80,17 +85,44 @@ func (m *Manager) follow(c fsm.LocalPartition, img *fsm.Image) {
 
 // reconsider judges all that we lead anew when brokers changed, and reads configs that changed.
 func (m *Manager) reconsider(d *fsm.Delta, img *fsm.Image) {
-	configured := len(d.Configs) > 0
-	if !configured && len(d.Brokers) == 0 {
+	changed := configured(d)
+	if changed == nil && len(d.Brokers) == 0 {
 		return
 	}
 	for _, p := range m.held() {
-		if configured {
+		if changed != nil && changed(p.topic) {
 			p.configure(topicconfig.Of(img, m.cfg.Static, p.topic))
-		} else {
+		} else if len(d.Brokers) > 0 {
 			p.reconsider()
 		}
 	}
+}
+
+// configured tells which topics have to read their configs again; nil means none.
+func configured(d *fsm.Delta) func(topic string) bool {
+	if len(d.Configs) == 0 {
+		return nil
+	}
+	return func(topic string) bool {
+		return slices.Contains(d.Configs, fsm.TopicResource(topic)) || slices.Contains(d.Configs, fsm.BrokerResource(""))
+	}
+}
+
+// openersMax is how many logs are opened at the same time after a start.
+const openersMax = 8
+
+// openAll opens the logs of new partitions side by side: after a kill each of them is read to its end.
+func (m *Manager) openAll(lists ...[]fsm.LocalPartition) {
+	var opening sync.WaitGroup
+	turns := make(chan struct{}, openersMax)
+	for _, c := range slices.Concat(lists...) {
+		turns <- struct{}{}
+		opening.Go(func() {
+			defer func() { <-turns }()
+			_, _ = m.hold(c) // whoever takes the role asks again, and reports
+		})
+	}
+	opening.Wait()
 }
 
 // hold returns the partition, opening its log if it is not held yet. A log that was put away is taken back.

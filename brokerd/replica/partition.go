@@ -237,6 +237,7 @@ func (p *Partition) reconsider() {
 
 // configure takes the topic's new configs.
 func (p *Partition) configure(s topicconfig.Settings) {
+	p.log.SetSegmentBytes(int64(s.SegmentBytes))
 	p.mu.Lock()
 	p.settings = s
 	p.mu.Unlock()
