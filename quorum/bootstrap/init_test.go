@@ -126,13 +126,16 @@ func TestInitWaitsForNodesAndSaysForWhom(t *testing.T) {
 		if _, err := bootstrap.Init(ctx, c.Voters(), opts); !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "c3:9093") {
 			t.Errorf("%v, want the address that does not answer", err)
 		}
+		started := make(chan struct{})
 		go func() {
+			defer close(started)
 			time.Sleep(2 * time.Second)
 			c.Start(c.Nodes[2])
 		}()
 		if _, err := initWith(t, c, c.Voters(), opts); err != nil {
 			t.Error(err)
 		}
+		<-started
 		mu.Lock()
 		defer mu.Unlock()
 		if !strings.Contains(strings.Join(lines, "\n"), "waiting for 1 of 3") {
