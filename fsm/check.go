@@ -92,7 +92,7 @@ func checkTopics(img *Image) *Violation {
 			return v
 		}
 		for i, p := range t.Partitions() {
-			object := partitionName(t.name, i)
+			object := partitionName{t.name, i}
 			if v := p.check(object); v != nil {
 				return v
 			}

@@ -56,103 +56,96 @@ const (
 )
 
 // canonical collects the fields of one object in a form with exactly one spelling: integers big endian, strings
-// and lists preceded by their length.
-type canonical struct{ buf []byte }
+// and lists preceded by their length. Its methods append and return, so that it can live on the caller's stack: a
+// partition is hashed twice at every change.
+type canonical []byte
 
-// canonicalRoom is what most objects need; a caller keeps it on its stack, because a partition is hashed twice at
-// every change.
+// canonicalRoom is what most objects need.
 type canonicalRoom [256]byte
 
 func newCanonical(room []byte, kind objectKind) canonical {
-	return canonical{buf: append(append(room[:0], "skiff.digest.1"...), byte(kind))}
+	return append(append(room[:0], "skiff.digest.1"...), byte(kind))
 }
 
-func (c *canonical) uint8(v uint8) { c.buf = append(c.buf, v) }
-
-func (c *canonical) bool(v bool) {
+func (c canonical) bool(v bool) canonical {
 	if v {
-		c.uint8(1)
-		return
+		return append(c, 1)
 	}
-	c.uint8(0)
+	return append(c, 0)
 }
 
-func (c *canonical) int32(v int32) { c.buf = binary.BigEndian.AppendUint32(c.buf, uint32(v)) }
+func (c canonical) int32(v int32) canonical { return binary.BigEndian.AppendUint32(c, uint32(v)) }
 
-func (c *canonical) int64(v int64) { c.buf = binary.BigEndian.AppendUint64(c.buf, uint64(v)) }
+func (c canonical) int64(v int64) canonical { return binary.BigEndian.AppendUint64(c, uint64(v)) }
 
-func (c *canonical) length(n int) { c.int64(int64(n)) }
+func (c canonical) length(n int) canonical { return c.int64(int64(n)) }
 
-func (c *canonical) uuid(u UUID) { c.buf = append(c.buf, u[:]...) }
+func (c canonical) uuid(u UUID) canonical { return append(c, u[:]...) }
 
-func (c *canonical) string(s string) {
-	c.length(len(s))
-	c.buf = append(c.buf, s...)
-}
+func (c canonical) string(s string) canonical { return append(c.length(len(s)), s...) }
 
-func (c *canonical) int32s(list []int32) {
-	c.length(len(list))
+func (c canonical) int32s(list []int32) canonical {
+	c = c.length(len(list))
 	for _, v := range list {
-		c.int32(v)
+		c = c.int32(v)
 	}
+	return c
 }
 
-func (c *canonical) uuids(list []UUID) {
-	c.length(len(list))
+func (c canonical) uuids(list []UUID) canonical {
+	c = c.length(len(list))
 	for _, u := range list {
-		c.uuid(u)
+		c = c.uuid(u)
 	}
+	return c
 }
 
-func (c *canonical) listeners(list []Listener) {
-	c.length(len(list))
+func (c canonical) listeners(list []Listener) canonical {
+	c = c.length(len(list))
 	for _, l := range list {
-		c.string(l.Name)
-		c.string(l.Host)
-		c.int32(int32(l.Port))
-		c.int32(l.SecurityProtocol)
+		c = c.string(l.Name).string(l.Host).int32(int32(l.Port)).int32(l.SecurityProtocol)
 	}
+	return c
 }
 
-func (c *canonical) features(list []Feature) {
-	c.length(len(list))
+func (c canonical) features(list []Feature) canonical {
+	c = c.length(len(list))
 	for _, f := range list {
-		c.string(f.Name)
-		c.int32(f.Min)
-		c.int32(f.Max)
+		c = c.string(f.Name).int32(f.Min).int32(f.Max)
 	}
+	return c
 }
 
 // sum hashes what was collected.
-func (c *canonical) sum() sum {
-	h := sha256.Sum256(c.buf)
+func (c canonical) sum() sum {
+	h := sha256.Sum256(c)
 	return sum{hi: binary.BigEndian.Uint64(h[0:8]), lo: binary.BigEndian.Uint64(h[8:16])}
 }
 
 func (b *Broker) sum() sum {
 	var room canonicalRoom
 	c := newCanonical(room[:], brokerObject)
-	c.int32(b.ID)
-	c.int64(b.Epoch)
-	c.uuid(b.IncarnationID)
-	c.listeners(b.Listeners)
-	c.features(b.Features)
-	c.bool(b.HasRack)
-	c.string(b.Rack)
-	c.bool(b.Fenced)
-	c.bool(b.InControlledShutdown)
-	c.uuids(b.Directories)
+	c = c.int32(b.ID)
+	c = c.int64(b.Epoch)
+	c = c.uuid(b.IncarnationID)
+	c = c.listeners(b.Listeners)
+	c = c.features(b.Features)
+	c = c.bool(b.HasRack)
+	c = c.string(b.Rack)
+	c = c.bool(b.Fenced)
+	c = c.bool(b.InControlledShutdown)
+	c = c.uuids(b.Directories)
 	return c.sum()
 }
 
 func (n *Controller) sum() sum {
 	var room canonicalRoom
 	c := newCanonical(room[:], controllerObject)
-	c.int32(n.ID)
-	c.uuid(n.DirectoryID)
-	c.uuid(n.IncarnationID)
-	c.listeners(n.Listeners)
-	c.features(n.Features)
+	c = c.int32(n.ID)
+	c = c.uuid(n.DirectoryID)
+	c = c.uuid(n.IncarnationID)
+	c = c.listeners(n.Listeners)
+	c = c.features(n.Features)
 	return c.sum()
 }
 
@@ -160,61 +153,61 @@ func (n *Controller) sum() sum {
 func topicSum(id UUID, name string) sum {
 	var room canonicalRoom
 	c := newCanonical(room[:], topicObject)
-	c.uuid(id)
-	c.string(name)
+	c = c.uuid(id)
+	c = c.string(name)
 	return c.sum()
 }
 
 func (p *Partition) sum(id PartitionID) sum {
 	var room canonicalRoom
 	c := newCanonical(room[:], partitionObject)
-	c.uuid(id.Topic)
-	c.int32(id.Partition)
-	c.int32s(p.Replicas)
-	c.int32s(p.ISR)
-	c.int32s(p.Adding)
-	c.int32s(p.Removing)
-	c.int32(p.Leader)
-	c.int32(p.LeaderEpoch)
-	c.int32(p.PartitionEpoch)
-	c.bool(p.Recovering)
-	c.bool(p.AwaitingInventory)
-	c.int32s(p.ELR)
-	c.int32s(p.LastKnownELR)
-	c.uuids(p.Directories)
+	c = c.uuid(id.Topic)
+	c = c.int32(id.Partition)
+	c = c.int32s(p.Replicas)
+	c = c.int32s(p.ISR)
+	c = c.int32s(p.Adding)
+	c = c.int32s(p.Removing)
+	c = c.int32(p.Leader)
+	c = c.int32(p.LeaderEpoch)
+	c = c.int32(p.PartitionEpoch)
+	c = c.bool(p.Recovering)
+	c = c.bool(p.AwaitingInventory)
+	c = c.int32s(p.ELR)
+	c = c.int32s(p.LastKnownELR)
+	c = c.uuids(p.Directories)
 	return c.sum()
 }
 
 func configSum(r ConfigResource, e ConfigEntry) sum {
 	var room canonicalRoom
 	c := newCanonical(room[:], configObject)
-	c.int32(int32(r.Type))
-	c.string(r.Name)
-	c.string(e.Key)
-	c.string(e.Value)
+	c = c.int32(int32(r.Type))
+	c = c.string(r.Name)
+	c = c.string(e.Key)
+	c = c.string(e.Value)
 	return c.sum()
 }
 
 func (g *guard) sum() sum {
 	var room canonicalRoom
 	c := newCanonical(room[:], guardObject)
-	c.string(g.clusterID)
-	c.int64(int64(g.lineage.ID.Number))
-	c.uuid(g.lineage.ID.UUID)
-	c.length(len(g.lineage.Ancestors))
+	c = c.string(g.clusterID)
+	c = c.int64(int64(g.lineage.ID.Number))
+	c = c.uuid(g.lineage.ID.UUID)
+	c = c.length(len(g.lineage.Ancestors))
 	for _, a := range g.lineage.Ancestors {
-		c.uuid(a.UUID)
-		c.int64(a.ForkOffset)
+		c = c.uuid(a.UUID)
+		c = c.int64(a.ForkOffset)
 	}
-	c.int64(g.nextOffset)
-	c.int64(g.epochBase)
-	c.int64(g.controllerEpoch)
-	c.int64(g.claimOffset)
-	c.int32(g.claim.NodeID)
-	c.uuid(g.claim.DirectoryID)
-	c.uuid(g.claim.IncarnationID)
-	c.uuid(g.claim.Nonce)
-	c.int64(g.lastBatchTimeMs)
-	c.int64(g.nextProducerID)
+	c = c.int64(g.nextOffset)
+	c = c.int64(g.epochBase)
+	c = c.int64(g.controllerEpoch)
+	c = c.int64(g.claimOffset)
+	c = c.int32(g.claim.NodeID)
+	c = c.uuid(g.claim.DirectoryID)
+	c = c.uuid(g.claim.IncarnationID)
+	c = c.uuid(g.claim.Nonce)
+	c = c.int64(g.lastBatchTimeMs)
+	c = c.int64(g.nextProducerID)
 	return c.sum()
 }

@@ -15,7 +15,7 @@ func (f *fold) checkBatchEnd() error {
 			continue
 		}
 		p := e.after.get(id.Partition)
-		if b := checkFencing(f.img, &p, partitionName(e.after.name, id.Partition)); b != nil {
+		if b := checkFencing(f.img, &p, partitionName{e.after.name, id.Partition}); b != nil {
 			return b
 		}
 	}
@@ -62,7 +62,7 @@ func (f *fold) checkFencedIn(broker int32, t *Topic) error {
 			continue
 		}
 		p := c.get(at)
-		if b := checkFencing(f.img, &p, partitionName(t.name, i)); b != nil {
+		if b := checkFencing(f.img, &p, partitionName{t.name, i}); b != nil {
 			return b
 		}
 	}
@@ -70,16 +70,16 @@ func (f *fold) checkFencedIn(broker int32, t *Topic) error {
 }
 
 // checkFencing verifies I7 for one partition. A broker that is not registered counts as fenced.
-func checkFencing(img *Image, p *Partition, object string) *Violation {
+func checkFencing(img *Image, p *Partition, object partitionName) *Violation {
 	if p.Leader != NoLeader && !isUnfenced(img, p.Leader) {
-		return violation(7, object, "leader %d is fenced", p.Leader)
+		return violation(7, object.String(), "leader %d is fenced", p.Leader)
 	}
 	for _, id := range p.ISR {
 		if isUnfenced(img, id) {
 			continue
 		}
 		if len(p.ISR) > 1 || p.Leader != NoLeader || len(p.ELR) > 0 {
-			return violation(7, object, "fenced broker %d is in ISR %v with leader %d and ELR %v", id, p.ISR, p.Leader, p.ELR)
+			return violation(7, object.String(), "fenced broker %d is in ISR %v with leader %d and ELR %v", id, p.ISR, p.Leader, p.ELR)
 		}
 	}
 	return nil

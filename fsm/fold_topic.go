@@ -108,13 +108,13 @@ func (f *fold) partition(r *metadatav1.Partition) error {
 	if err != nil {
 		return err
 	}
-	object := partitionName(e.after.name, r.GetPartitionId())
+	object := partitionName{e.after.name, r.GetPartitionId()}
 	if r.GetPartitionId() != e.after.count || e.after.count == math.MaxInt32 {
-		return violation(0, object, "the next partition is %d", e.after.count)
+		return violation(0, object.String(), "the next partition is %d", e.after.count)
 	}
 	p, err := partitionFromRecord(r)
 	if err != nil {
-		return violation(0, object, "%v", err)
+		return violation(0, object.String(), "%v", err)
 	}
 	if b := p.check(object); b != nil {
 		return b
@@ -128,14 +128,14 @@ func (f *fold) partitionChange(r *metadatav1.PartitionChange) error {
 	if err != nil {
 		return err
 	}
-	object := partitionName(e.after.name, r.GetPartitionId())
+	object := partitionName{e.after.name, r.GetPartitionId()}
 	old, ok := e.after.Partition(r.GetPartitionId())
 	if !ok {
-		return violation(0, object, "does not exist")
+		return violation(0, object.String(), "does not exist")
 	}
 	p, err := old.changed(r)
 	if err != nil {
-		return violation(9, object, "%v", err)
+		return violation(9, object.String(), "%v", err)
 	}
 	if b := p.check(object); b != nil {
 		return b
@@ -228,4 +228,10 @@ func (f *fold) removeName(name string) {
 	f.img.index.removeName(name)
 }
 
-func partitionName(topic string, i int32) string { return fmt.Sprintf("partition %s-%d", topic, i) }
+// partitionName names a partition in an error; it is put together only when there is one.
+type partitionName struct {
+	topic     string
+	partition int32
+}
+
+func (n partitionName) String() string { return fmt.Sprintf("partition %s-%d", n.topic, n.partition) }

@@ -100,9 +100,9 @@ func (p *Partition) equal(q *Partition) bool {
 }
 
 // check verifies what must hold of the partition alone; I7 also needs the registrations.
-func (p *Partition) check(object string) *Violation {
+func (p *Partition) check(object partitionName) *Violation {
 	if p.LeaderEpoch < 0 || p.PartitionEpoch < 0 {
-		return violation(9, object, "leader epoch %d or partition epoch %d is negative", p.LeaderEpoch, p.PartitionEpoch)
+		return violation(9, object.String(), "leader epoch %d or partition epoch %d is negative", p.LeaderEpoch, p.PartitionEpoch)
 	}
 	if b := p.checkReplicas(object); b != nil {
 		return b
@@ -110,50 +110,50 @@ func (p *Partition) check(object string) *Violation {
 	return p.checkISR(object)
 }
 
-func (p *Partition) checkReplicas(object string) *Violation {
+func (p *Partition) checkReplicas(object partitionName) *Violation {
 	if len(p.Replicas) == 0 || len(p.Replicas) > maxReplicas {
-		return violation(8, object, "%d replicas, want 1 to %d", len(p.Replicas), maxReplicas)
+		return violation(8, object.String(), "%d replicas, want 1 to %d", len(p.Replicas), maxReplicas)
 	}
 	for i, r := range p.Replicas {
 		if r < 0 || slices.Contains(p.Replicas[:i], r) {
-			return violation(8, object, "replica %d of %v is negative or named twice", r, p.Replicas)
+			return violation(8, object.String(), "replica %d of %v is negative or named twice", r, p.Replicas)
 		}
 	}
 	if len(p.Directories) != 0 && len(p.Directories) != len(p.Replicas) {
-		return violation(8, object, "%d directories for %d replicas", len(p.Directories), len(p.Replicas))
+		return violation(8, object.String(), "%d directories for %d replicas", len(p.Directories), len(p.Replicas))
 	}
 	for _, list := range []struct {
 		name string
 		ids  []int32
 	}{{"ISR", p.ISR}, {"adding", p.Adding}, {"removing", p.Removing}, {"ELR", p.ELR}} {
 		if detail := subset(list.ids, p.Replicas); detail != "" {
-			return violation(8, object, "%s %v of replicas %v: %s", list.name, list.ids, p.Replicas, detail)
+			return violation(8, object.String(), "%s %v of replicas %v: %s", list.name, list.ids, p.Replicas, detail)
 		}
 	}
 	if id, both := overlap(p.Adding, p.Removing); both {
-		return violation(8, object, "replica %d is both adding %v and removing %v", id, p.Adding, p.Removing)
+		return violation(8, object.String(), "replica %d is both adding %v and removing %v", id, p.Adding, p.Removing)
 	}
 	if id, both := overlap(p.ISR, p.ELR); both {
-		return violation(8, object, "broker %d is in both ISR %v and ELR %v", id, p.ISR, p.ELR)
+		return violation(8, object.String(), "broker %d is in both ISR %v and ELR %v", id, p.ISR, p.ELR)
 	}
 	if len(p.LastKnownELR) > maxReplicas {
-		return violation(8, object, "last known ELR has %d brokers, at most %d", len(p.LastKnownELR), maxReplicas)
+		return violation(8, object.String(), "last known ELR has %d brokers, at most %d", len(p.LastKnownELR), maxReplicas)
 	}
 	return nil
 }
 
-func (p *Partition) checkISR(object string) *Violation {
+func (p *Partition) checkISR(object partitionName) *Violation {
 	if p.Leader != NoLeader && !slices.Contains(p.ISR, p.Leader) {
-		return violation(8, object, "leader %d is not in ISR %v", p.Leader, p.ISR)
+		return violation(8, object.String(), "leader %d is not in ISR %v", p.Leader, p.ISR)
 	}
 	if p.AwaitingInventory && (p.Leader != NoLeader || len(p.ISR) != 0) {
-		return violation(8, object, "awaits inventory with leader %d and ISR %v", p.Leader, p.ISR)
+		return violation(8, object.String(), "awaits inventory with leader %d and ISR %v", p.Leader, p.ISR)
 	}
 	if len(p.ISR) == 0 && !p.AwaitingInventory && len(p.ELR) == 0 && len(p.LastKnownELR) == 0 {
-		return violation(8, object, "ISR is empty without ELR and without awaiting inventory")
+		return violation(8, object.String(), "ISR is empty without ELR and without awaiting inventory")
 	}
 	if p.Recovering && len(p.ISR) > 1 {
-		return violation(8, object, "recovering with ISR %v of more than one member", p.ISR)
+		return violation(8, object.String(), "recovering with ISR %v of more than one member", p.ISR)
 	}
 	return nil
 }
