@@ -4,7 +4,10 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"os"
+	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -448,5 +451,78 @@ func TestLogThatDisagreesWithTheSnapshotIsRemoved(t *testing.T) {
 		if hasBroker(old, 7) {
 			t.Error("an entry that was never committed took effect")
 		}
+	})
+}
+
+// TestSnapshotsAreTakenByBytes: after so many bytes of log, whatever is in it.
+func TestSnapshotsAreTakenByBytes(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		c := quorumtest.New(t, 3, func(cfg *quorum.Config) { cfg.SnapshotBytes, cfg.TrailingBytes = 4000, 1 })
+		for broker := range int32(40) {
+			mustRegister(t, c, broker)
+		}
+		c.Await("a snapshot on every node", func() bool {
+			return !slices.ContainsFunc(c.Nodes, func(n *quorumtest.Node) bool { return n.Status().SnapshotIndex <= 1 })
+		})
+		for _, n := range c.Nodes {
+			restart(t, c, n)
+			c.AwaitSame()
+		}
+		if !hasBroker(c.Nodes[0], 39) {
+			t.Error("broker 39 is gone")
+		}
+	})
+}
+
+// TestSnapshotsAreTakenByAgeOnlyIfTheMetadataMoved: an idle quorum writes none.
+func TestSnapshotsAreTakenByAgeOnlyIfTheMetadataMoved(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		const interval = 30 * time.Second
+		c := quorumtest.New(t, 1, func(cfg *quorum.Config) { cfg.SnapshotInterval = interval })
+		n := c.Nodes[0]
+		mustRegister(t, c, 1)
+		c.Await("the first snapshot", func() bool { return n.Status().SnapshotIndex > 1 })
+		first := n.Status().SnapshotIndex
+		time.Sleep(4 * interval)
+		if got := n.Status().SnapshotIndex; got != first {
+			t.Errorf("an idle node took a snapshot at index %d after that at %d", got, first)
+		}
+		mustRegister(t, c, 2)
+		c.Await("the next snapshot", func() bool { return n.Status().SnapshotIndex > first })
+	})
+}
+
+// TestNodeThatLostWhatItAcknowledgedIsKeptOut: a directory from an older backup forgets entries that count as
+// committed; with its vote a leader without them could be elected.
+func TestNodeThatLostWhatItAcknowledgedIsKeptOut(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		c := quorumtest.New(t, 3, nil)
+		mustRegister(t, c, 1)
+		c.AwaitSame()
+		leader := c.Active()
+		old := c.Others(leader)[0]
+		c.Crash(old)
+		backup := filepath.Join(t.TempDir(), "backup")
+		if err := os.CopyFS(backup, os.DirFS(old.Dir)); err != nil {
+			t.Fatal(err)
+		}
+		c.Start(old)
+		for broker := range int32(10) {
+			mustRegister(t, c, 10+broker)
+		}
+		c.AwaitSame()
+		if c.Active() != leader {
+			t.Skip("the leader that remembers is not the leader any more")
+		}
+		c.Crash(old)
+		if err := errors.Join(os.RemoveAll(old.Dir), os.CopyFS(old.Dir, os.DirFS(backup))); err != nil {
+			t.Fatal(err)
+		}
+		c.Start(old)
+		c.Await("the refusal", func() bool { return strings.Contains(old.Status().NotReady, "quorum rejoin") })
+		if hasBroker(old, 15) || c.Active() != leader {
+			t.Errorf("the node was taken in (%t), or disturbed the leader (%t)", hasBroker(old, 15), c.Active() != leader)
+		}
+		mustRegister(t, c, 30)
 	})
 }

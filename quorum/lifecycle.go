@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-
-	"github.com/skiffmq/skiff/fsm"
 )
 
 // identity is the node's directory and what stands in it. One goroutine uses it at a time: the one that opens the
@@ -183,11 +181,3 @@ func (id *identity) dropPlan() error {
 func (id *identity) raftDir() string { return filepath.Join(id.cfg.DataDir, raftDirName) }
 
 func (id *identity) close() error { return id.lock.Close() }
-
-// lineageOf the node, zero before init.
-func (id *identity) lineageOf() fsm.LineageID {
-	if !id.meta.formatted() {
-		return fsm.LineageID{}
-	}
-	return id.meta.Plan.lineage()
-}

@@ -165,9 +165,6 @@ func (n *Node) fail(stop *StopError) {
 	}
 }
 
-// errStopping is returned to who wants to change a node that stops.
-var errStopping = errors.New("the node is stopping")
-
 // exclusively runs do while nobody else changes the identity.
 func (n *Node) exclusively(ctx context.Context, do func() error) error {
 	select {

@@ -1,7 +1,6 @@
 package quorum
 
 import (
-	"errors"
 	"fmt"
 	"net"
 	"slices"
@@ -134,6 +133,3 @@ func (m *meta) accepts(p *plan) error {
 	}
 	return nil
 }
-
-// errNoPlan is returned when a commit finds no plan.
-var errNoPlan = errors.New("no plan is prepared on this node")

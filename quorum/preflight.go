@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 
 	"github.com/hashicorp/go-hclog"
 	"github.com/hashicorp/raft"
@@ -159,9 +158,4 @@ func diverged(logs raft.LogStore, index, term uint64) (bool, error) {
 		return false, fmt.Errorf("read log entry %d: %w", index, err)
 	}
 	return entry.Term != term, nil
-}
-
-// hasVoter tells whether a configuration names the peer as a voter.
-func hasVoter(c raft.Configuration, peer transport.PeerID) bool {
-	return slices.ContainsFunc(c.Servers, func(s raft.Server) bool { return s.ID == peer.ServerID() && s.Suffrage == raft.Voter })
 }
