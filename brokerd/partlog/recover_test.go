@@ -194,7 +194,7 @@ func TestMissingSegmentsAreNamed(t *testing.T) {
 
 func TestNewerVersionsAreRefused(t *testing.T) {
 	disk, _ := written(t, 3)
-	edit(t, disk, "partition.meta", func(b []byte) []byte { b[5]++; return sealEnvelope(b) })
+	edit(t, disk, "partition.meta", func(b []byte) []byte { b[7]++; return sealEnvelope(b) })
 	before := disk.Ops()
 	_, err := partlog.Open(dir, small(disk))
 	wantError(t, err, partlog.ErrUnsupportedVersion)

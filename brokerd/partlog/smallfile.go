@@ -11,7 +11,7 @@ import (
 
 // Every file of ours but the segments is one envelope:
 //
-//	magic 4 | version 2 | zero 2 | body bytes 4 | CRC-32C 4 | body
+//	magic 4 | version 4 | body bytes 4 | CRC-32C 4 | body
 //
 // The checksum covers all the rest. Files are replaced, never changed: written
 // beside as .tmp and renamed.
@@ -30,8 +30,7 @@ var errDamaged = errors.New("damaged")
 func sealEnvelope(magic string, body []byte) []byte {
 	be := binary.BigEndian
 	out := append(make([]byte, 0, envelopeBytes+len(body)), magic...)
-	out = be.AppendUint16(out, envelopeVersion)
-	out = be.AppendUint16(out, 0)
+	out = be.AppendUint32(out, envelopeVersion)
 	out = be.AppendUint32(out, uint32(len(body)))
 	out = be.AppendUint32(out, 0)
 	out = append(out, body...)
@@ -55,8 +54,8 @@ func openEnvelope(magic string, file []byte) ([]byte, error) {
 		return nil, fmt.Errorf("%w: %d bytes of body, header says %d", errDamaged, len(file)-envelopeBytes, be.Uint32(file[8:]))
 	case envelopeChecksum(file) != be.Uint32(file[12:]):
 		return nil, fmt.Errorf("%w: checksum differs", errDamaged)
-	case be.Uint16(file[4:]) != envelopeVersion:
-		return nil, fmt.Errorf("%w: version %d, known is %d", ErrUnsupportedVersion, be.Uint16(file[4:]), envelopeVersion)
+	case be.Uint32(file[4:]) != envelopeVersion:
+		return nil, fmt.Errorf("%w: version %d, known is %d", ErrUnsupportedVersion, be.Uint32(file[4:]), envelopeVersion)
 	}
 	return file[envelopeBytes:], nil
 }
