@@ -224,8 +224,8 @@ func TestSlowFollowerIsCutAndCatchesUpLater(t *testing.T) {
 		asleep = false
 		eventually(t, 2*time.Minute, "caught up", func() bool { return slow.image().NextOffset() == q.Node(0).Image().NextOffset() })
 		slow.wantSame(q.Node(0))
-		if snapshots, _ := slow.counts(); snapshots < 2 {
-			t.Logf("the slow follower needed %d snapshots", snapshots)
+		if snapshots, entries := slow.counts(); snapshots < 2 || entries > 1500 {
+			t.Fatalf("the slow follower was not cut off: %d snapshots, %d entries", snapshots, entries)
 		}
 		_ = stopSlow()
 		_ = stopFast()
