@@ -63,6 +63,7 @@ func TestBarrierKeepsTheNodeActive(t *testing.T) {
 	}
 }
 
+// registerBroker makes broker id known and unfenced, by the controller's own decisions.
 func (n *node) registerBroker(id int32) *fsm.Broker {
 	n.t.Helper()
 	reg := NewOp(controller.RegisterBroker, &controllerv1.RegisterRequest{
@@ -86,6 +87,7 @@ func (n *node) registerBroker(id int32) *fsm.Broker {
 	return b
 }
 
+// run lets time pass in ticks; brokers that live heartbeat at each.
 func (n *node) run(d time.Duration, alive ...*fsm.Broker) {
 	n.t.Helper()
 	for end := n.now.Add(d); n.now.Before(end); {

@@ -10,6 +10,7 @@ import (
 	"github.com/skiffmq/skiff/quorum/controller"
 )
 
+// The guard's check of the epoch: what was proposed in one term and lands in a later one changes nothing.
 func TestLateProposalIsDropped(t *testing.T) {
 	n := newNode(t)
 	n.claimed(5)
@@ -50,6 +51,9 @@ func TestLateProposalBeforeTheNewClaimIsDroppedByItsEpoch(t *testing.T) {
 	}
 }
 
+// The guard's check of the claim: the entry that is second in a lost claim has exactly the first offset that the image
+// expects after a new claim in the same term, so nothing but claim_offset can tell that it is stale. This test fails
+// when that check is taken out of fsm.Apply.
 func TestClaimOffsetAloneFencesAnOlderClaimOfTheSameTerm(t *testing.T) {
 	n := newNode(t, withDepth(4))
 	n.claimed(1)
@@ -77,6 +81,9 @@ func TestClaimOffsetAloneFencesAnOlderClaimOfTheSameTerm(t *testing.T) {
 	n.want(c, done)
 }
 
+// The guard's check of the first offset: of two entries of one claim the first is lost, so the second was decided on
+// what never came to be. Epoch and claim are right. This test fails when the check of first_metadata_offset is taken
+// out of fsm.Apply.
 func TestFirstOffsetAloneFencesWhatWasDecidedOnALostEntry(t *testing.T) {
 	n := newNode(t, withDepth(4))
 	n.claimed(1)

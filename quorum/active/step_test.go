@@ -178,13 +178,6 @@ func TestWrongDecisionFailsOneRequestOnly(t *testing.T) {
 	}
 }
 
-// The guard's check of the epoch: what was proposed in one term and lands in a later one changes nothing.
-// The guard's check of the claim: the entry that is second in a lost claim has exactly the first offset that the image
-// expects after a new claim in the same term, so nothing but claim_offset can tell that it is stale. This test fails
-// when that check is taken out of fsm.Apply.
-// The guard's check of the first offset: of two entries of one claim the first is lost, so the second was decided on
-// what never came to be. Epoch and claim are right. This test fails when the check of first_metadata_offset is taken
-// out of fsm.Apply.
 func TestDepthKeepsOrder(t *testing.T) {
 	n := newNode(t, withDepth(4))
 	n.claimed(1)
@@ -371,6 +364,3 @@ func TestShutdownAnswersEverybody(t *testing.T) {
 	n.want(queued, tryAgain)
 	n.want(barrier, tryAgain)
 }
-
-// registerBroker makes broker id known and unfenced, by the controller's own decisions.
-// run lets time pass in ticks; brokers that live heartbeat at each.
