@@ -236,7 +236,7 @@ func (f *finder) quorumTransfer() *cobra.Command {
 			status := askAll(ctx, c, controllers)
 			at := slices.IndexFunc(status.Nodes, func(n nodeStatus) bool { return n.State == "Leader" })
 			if at < 0 {
-				return config.Failed("skiff quorum status", "no quorum node says that it leads")
+				return config.Failed("skiff quorum status", "none of the quorum nodes at %s says that it leads", strings.Join(controllers, ", "))
 			}
 			if status.Nodes[at].ID == to {
 				return config.Usage("name another one, or leave --to out", "node %d leads already", to)
