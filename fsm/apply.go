@@ -84,7 +84,7 @@ func apply(img *Image, e Entry, check func(*Image, Entry, bool) *Mismatch) Resul
 	if err := checkEnvelope(e.Envelope); err != nil {
 		return Result{Outcome: Broken, Image: img, Err: err}
 	}
-	_, claims := claimIn(e.Envelope)
+	claims := isClaim(e.Envelope)
 	if m := check(img, e, claims); m != nil {
 		return Result{Outcome: Dropped, Image: img, Mismatch: m}
 	}

@@ -117,15 +117,12 @@ func refuseUnknownIn(list protoreflect.List) error {
 	return nil
 }
 
-// claimIn returns the claim that an entry consists of: one batch with one record and none of the fields that a
-// claimant cannot know.
-func claimIn(env *metadatav1.Envelope) (*metadatav1.ControllerClaimed, bool) {
+// isClaim reports whether the entry is a claim: one batch with one record and none of the fields that a claimant
+// cannot know.
+func isClaim(env *metadatav1.Envelope) bool {
 	if env.ControllerEpoch != nil || env.ClaimOffset != nil || env.FirstMetadataOffset != nil || env.DigestBefore != nil {
-		return nil, false
+		return false
 	}
-	if len(env.GetBatches()) != 1 || len(env.GetBatches()[0].GetRecords()) != 1 {
-		return nil, false
-	}
-	claim := env.GetBatches()[0].GetRecords()[0].GetControllerClaimed()
-	return claim, claim != nil
+	return len(env.GetBatches()) == 1 && len(env.GetBatches()[0].GetRecords()) == 1 &&
+		env.GetBatches()[0].GetRecords()[0].GetControllerClaimed() != nil
 }

@@ -97,7 +97,7 @@ func FuzzApply(f *testing.F) {
 				continue
 			}
 			e := Entry{Envelope: env, ControllerEpoch: env.GetControllerEpoch()}
-			if _, claims := claimIn(env); claims {
+			if isClaim(env) {
 				e.ControllerEpoch = w.img.ControllerEpoch() + 1
 			} else if n%2 == 0 {
 				e = w.entry()

@@ -172,7 +172,7 @@ func TestTipEqualsLog(t *testing.T) {
 	for i, e := range randomHistory(w, 3, 80) {
 		r := Apply(before, e)
 		tip, delta, err := FoldBatches(before, e.Envelope.GetBatches(), e.ControllerEpoch)
-		if _, claims := claimIn(e.Envelope); claims {
+		if isClaim(e.Envelope) {
 			if err == nil {
 				t.Fatal("a claim was folded into a tip")
 			}

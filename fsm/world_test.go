@@ -132,7 +132,7 @@ func (w *world) addTopic(name string, id UUID, replicas ...[]int32) {
 func registerRecord(id int32, epoch int64, incarnation int) record {
 	return &metadatav1.Record{Kind: &metadatav1.Record_RegisterBroker{RegisterBroker: &metadatav1.RegisterBroker{
 		BrokerId: id, BrokerEpoch: epoch, IncarnationId: uuid(int(id)<<16 + incarnation).Bytes(), Fenced: true,
-		Listeners: []*metadatav1.Listener{{Name: "PLAINTEXT", Host: "localhost", Port: uint32(9092 + 100*id%40000)}},
+		Listeners: []*metadatav1.Listener{{Name: "PLAINTEXT", Host: "localhost", Port: uint32(9092 + 100*(id%500))}},
 	}}}
 }
 
