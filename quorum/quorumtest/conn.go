@@ -31,7 +31,7 @@ func (c *conn) RemoteAddr() net.Addr        { return c.remote }
 func (c *conn) Close() error {
 	c.closing.Do(func() {
 		c.out.finish()
-		c.in.abort(net.ErrClosed)
+		c.in.leave()
 		c.read.set(time.Time{})
 		c.write.set(time.Time{})
 		c.net.mu.Lock()
@@ -65,6 +65,7 @@ type half struct {
 	chunks   []chunk       // in order; guarded by mu
 	size     int           // guarded by mu
 	finished bool          // the writer has closed; guarded by mu
+	left     bool          // the reader has closed; guarded by mu
 	err      error         // the connection is broken; guarded by mu
 	changed  chan struct{} // closed and replaced at every change; guarded by mu
 }
@@ -93,6 +94,11 @@ func (h *half) wake() {
 
 func (h *half) finish() { h.change(func() { h.finished = true }) }
 
+// leave tells that nobody reads any more. The writer learns of it when the link lets it: across a cut it goes on
+// writing into nothing, as TCP does. If it failed at once while its own reads still hang, gRPC would take the
+// connection for usable and try it again and again without a pause.
+func (h *half) leave() { h.change(func() { h.left = true }) }
+
 func (h *half) abort(err error) {
 	h.change(func() {
 		if h.err == nil {
@@ -105,7 +111,8 @@ func (h *half) abort(err error) {
 func (h *half) write(p []byte, d *deadline) (int, error) {
 	for {
 		expired := d.wait()
-		done, n, err, changed := h.tryWrite(p)
+		down, _, _ := h.link.state()
+		done, n, err, changed := h.tryWrite(p, down)
 		if done {
 			return n, err
 		}
@@ -117,14 +124,16 @@ func (h *half) write(p []byte, d *deadline) (int, error) {
 	}
 }
 
-func (h *half) tryWrite(p []byte) (done bool, n int, err error, changed <-chan struct{}) {
+func (h *half) tryWrite(p []byte, down bool) (done bool, n int, err error, changed <-chan struct{}) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	switch {
 	case h.err != nil:
 		return true, 0, h.err, nil
-	case h.finished:
+	case h.finished, h.left && !down:
 		return true, 0, net.ErrClosed, nil
+	case h.left:
+		return true, len(p), nil, nil
 	case h.size > halfBytesMax:
 		return false, 0, nil, h.changed
 	}
@@ -178,6 +187,8 @@ func (h *half) tryRead(p []byte, down bool, delay time.Duration) (done bool, n i
 	switch {
 	case h.err != nil:
 		return true, 0, h.err, 0, nil
+	case h.left:
+		return true, 0, net.ErrClosed, 0, nil
 	case down:
 		return false, 0, nil, 0, h.changed
 	case len(h.chunks) == 0 && h.finished:
