@@ -526,3 +526,36 @@ func TestNodeThatLostWhatItAcknowledgedIsKeptOut(t *testing.T) {
 		mustRegister(t, c, 30)
 	})
 }
+
+// TestTermThatCannotBeWrittenEndsTheNode: hashicorp/raft would panic; the process must end with one line and 70.
+func TestTermThatCannotBeWrittenEndsTheNode(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		disks := map[int32]*quorum.Disk{}
+		c := quorumtest.New(t, 3, func(cfg *quorum.Config) {
+			disks[cfg.NodeID] = &quorum.Disk{}
+			disks[cfg.NodeID].Under(cfg)
+		})
+		c.AwaitSame()
+		leader := c.Active()
+		followers := c.Others(leader)
+		for _, n := range followers {
+			disks[n.ID].Fail(errors.New("no space left on device"))
+		}
+		c.Crash(leader)
+		ended := 0
+		for _, n := range followers {
+			select {
+			case err := <-n.Done():
+				var stop *quorum.StopError
+				if !errors.As(err, &stop) || stop.Code != quorum.ExitBroken {
+					t.Errorf("%s ended with %v, want exit code 70", n.Name, err)
+				}
+				ended++
+			case <-time.After(10 * time.Second):
+			}
+		}
+		if ended == 0 {
+			t.Error("nobody ended, and nobody can write a term")
+		}
+	})
+}

@@ -68,9 +68,11 @@ func openMember(n *Node) (*member, error) {
 	m.machine = m.newMachine()
 	m.loop = active.New(m.loopConfig())
 	if err := m.openStore(id); err != nil {
+		m.cancel()
 		return nil, err
 	}
 	if err := m.openRaft(id.raftDir()); err != nil {
+		m.cancel()
 		if m.network != nil {
 			m.network.Close()
 		}

@@ -90,7 +90,7 @@ func (n *Node) begin() (err error) {
 		return n.startMember()
 	}
 	n.logger.Info("this node is not initialised; it waits for skiff quorum init",
-		"node-id", n.cfg.NodeID, "directory-id", n.identity.meta.Directory.String(), "address", n.mux.Addr().String())
+		"directory-id", n.identity.meta.Directory.String(), "address", n.mux.Addr().String())
 	n.mux.HandleRaft(n.refuseRaft)
 	n.waits.Store(n.serveUnformatted())
 	return nil

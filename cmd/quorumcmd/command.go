@@ -41,7 +41,7 @@ func Command() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		logger := cfg.Logging.Logger(cmd.ErrOrStderr(), "quorumd")
+		logger := cfg.Logging.Logger(cmd.ErrOrStderr(), "quorumd").With("node", cfg.NodeID)
 		ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
 		defer stop()
 		return exitError(run(ctx, cfg, logger))
@@ -76,7 +76,7 @@ func run(ctx context.Context, cfg *config.Quorum, logger hclog.Logger) error {
 	}
 	stopAdmin := serveAdmin(admins, node, registry, logger)
 	defer stopAdmin()
-	logger.Info("quorumd runs", "version", version.String(), "node-id", cfg.NodeID, "address", node.Addr().String(),
+	logger.Info("quorumd runs", "version", version.String(), "address", node.Addr().String(),
 		"admin", addressesOf(admins), "data", cfg.DataDir)
 	return node.Run(ctx)
 }

@@ -165,9 +165,15 @@ func (c *Cluster) Crash(n *Node) {
 		c.t.Errorf("close %s: %v", n.Name, err)
 	}
 	n.cancel()
-	<-n.done
+	select {
+	case <-n.done:
+	case <-time.After(patience): // a test that took its end
+	}
 	n.Node = nil
 }
+
+// Done delivers the error with which the node's Run ends, once.
+func (n *Node) Done() <-chan error { return n.done }
 
 // Ended gives the error with which a node's Run ended by itself, and marks it stopped.
 func (c *Cluster) Ended(n *Node) error {
