@@ -12,7 +12,7 @@ type Broker struct {
 
 	// Listeners are the sockets that clients and brokers connect to.
 	Listeners []Listener
-	// Advertised has one address for each of Listeners; port 0 means the bound one.
+	// Advertised has one address for each of Listeners, in their order; port 0 means the bound one.
 	Advertised []Listener
 	// InterBroker is the name of the listener that brokers use between them.
 	InterBroker string

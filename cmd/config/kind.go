@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 )
 
 // kind is the type of a key's value: what is accepted, and how the expectation is worded.
@@ -52,10 +51,6 @@ var (
 	someText = kind{want: "text that is not empty", ok: func(s string) bool { return s != "" }}
 	anyList  = kind{want: "a comma-separated list", ok: func(string) bool { return true }}
 
-	waiting = kind{want: "a duration such as 90s or 10m", ok: func(s string) bool {
-		d, err := time.ParseDuration(s)
-		return err == nil && d >= 0
-	}}
 	listenerList = kind{want: "a list of NAME://host:port", ok: func(s string) bool {
 		list, err := ParseListeners(s)
 		return err == nil && len(list) > 0

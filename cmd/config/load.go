@@ -4,7 +4,9 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
+	"time"
 )
 
 // Input is everything that a configuration is made of.
@@ -66,7 +68,26 @@ func Load(role Role, in Input) (*Values, error) {
 		return nil, err
 	}
 	v.warnings = l.warnings()
+	v.settleRetention()
 	return v, nil
+}
+
+// settleRetention gives log.retention.ms its value from the coarser keys where it has none of its own, as Kafka does. Whoever reads
+// it then needs to know only this one key; its source is that of the key that decided.
+func (v *Values) settleRetention() {
+	ms := v.get("log.retention.ms")
+	if ms.Source.Kind != SourceDefault {
+		return
+	}
+	from, unit := v.get("log.retention.hours"), time.Hour
+	if v.given("log.retention.minutes") {
+		from, unit = v.get("log.retention.minutes"), time.Minute
+	}
+	ms.Text, ms.Source = "-1", from.Source
+	if n := v.int64(from.Key.Name); n >= 0 {
+		ms.Text = strconv.FormatInt(n*int64(unit/time.Millisecond), 10)
+	}
+	v.values[ms.Key.Name] = ms
 }
 
 // layers lays the sources over each other, the weakest first, and gathers what does not fit.

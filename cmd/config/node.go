@@ -25,8 +25,6 @@ type Node struct {
 	SessionTimeout time.Duration
 	// Topic are the defaults of topics that do not say.
 	Topic TopicDefaults
-	// RecoveryElectionWait is how long partitions that await inventories wait for all of them; 0 waits for the operator.
-	RecoveryElectionWait time.Duration
 	// Logging of the process.
 	Logging Logging
 	// Warnings are lines to log once at the start.
@@ -80,14 +78,13 @@ func (l Logging) Logger(w io.Writer, name string) hclog.Logger {
 // node reads what both roles have.
 func (v *Values) node() (Node, error) {
 	c := Node{
-		BootstrapServers:     v.list("controller.quorum.bootstrap.servers"),
-		AdminListeners:       v.list("admin.listeners"),
-		SessionTimeout:       v.millis("broker.session.timeout.ms"),
-		Topic:                v.topicDefaults(),
-		RecoveryElectionWait: v.wait("recovery.election.wait"),
-		Logging:              Logging{JSON: v.word("log.format") == "json", Level: v.word("log.level")},
-		Warnings:             slices.Clone(v.warnings),
-		Values:               v,
+		BootstrapServers: v.list("controller.quorum.bootstrap.servers"),
+		AdminListeners:   v.list("admin.listeners"),
+		SessionTimeout:   v.millis("broker.session.timeout.ms"),
+		Topic:            v.topicDefaults(),
+		Logging:          Logging{JSON: v.word("log.format") == "json", Level: v.word("log.level")},
+		Warnings:         slices.Clone(v.warnings),
+		Values:           v,
 	}
 	if !v.given("node.id") {
 		return c, Usage("set node.id (or --node-id)", "configuration: node.id is missing")
@@ -102,14 +99,6 @@ func (v *Values) node() (Node, error) {
 		}
 	}
 	return c, nil
-}
-
-func (v *Values) wait(key string) time.Duration {
-	d, err := time.ParseDuration(v.text(key))
-	if err != nil {
-		panic(fmt.Sprintf("config: %s: %v", key, err))
-	}
-	return d
 }
 
 // checkRoles refuses a file that is meant for another process. Kafka's combined mode is two processes here.
@@ -135,25 +124,10 @@ func (v *Values) topicDefaults() TopicDefaults {
 		UncleanLeaderElection: v.flag("unclean.leader.election.enable"),
 		MessageBytesMax:       v.int32("message.max.bytes"),
 		SegmentBytes:          v.int64("log.segment.bytes"),
-		Retention:             v.retention(),
+		Retention:             v.millis("log.retention.ms"),
 		RetentionBytes:        v.int64("log.retention.bytes"),
 		LogAppendTime:         v.word("log.message.timestamp.type") == "logappendtime",
 	}
-}
-
-// retention is the finest unit that was given, as in Kafka.
-func (v *Values) retention() time.Duration {
-	n, unit := v.int64("log.retention.hours"), time.Hour
-	switch {
-	case v.given("log.retention.ms"):
-		n, unit = v.int64("log.retention.ms"), time.Millisecond
-	case v.given("log.retention.minutes"):
-		n, unit = v.int64("log.retention.minutes"), time.Minute
-	}
-	if n < 0 || n > int64(1<<63-1)/int64(unit) {
-		return -1
-	}
-	return time.Duration(n) * unit
 }
 
 // directories reads log.dirs, every path made absolute.
@@ -206,7 +180,7 @@ func (v *Values) listeners() ([]Listener, error) {
 	return v.protocols("listeners", list)
 }
 
-// advertised reads the addresses that others are told, one for each bound listener.
+// advertised reads the addresses that others are told: one for each bound listener, in their order.
 func (v *Values) advertised(bound []Listener) ([]Listener, error) {
 	var list []Listener
 	key := "listeners"
@@ -217,22 +191,24 @@ func (v *Values) advertised(bound []Listener) ([]Listener, error) {
 			return nil, v.problem(key, "write NAME://host:port", "%v", err)
 		}
 	}
-	for _, b := range bound {
-		if !slices.ContainsFunc(list, func(l Listener) bool { return l.Name == b.Name }) {
-			list = append(list, b)
-		}
-	}
-	for i, l := range list {
+	for _, l := range list {
 		if !slices.ContainsFunc(bound, func(b Listener) bool { return b.Name == l.Name }) {
 			return nil, v.problem(key, "advertise only what listeners binds", "listener %s is not bound", l.Name)
 		}
-		host, err := v.advertisedHost(key, l)
+	}
+	told := make([]Listener, len(bound))
+	for i, b := range bound {
+		told[i] = b
+		if at := slices.IndexFunc(list, func(l Listener) bool { return l.Name == b.Name }); at >= 0 {
+			told[i] = list[at]
+		}
+		host, err := v.advertisedHost(key, told[i])
 		if err != nil {
 			return nil, err
 		}
-		list[i].Host = host
+		told[i].Host = host
 	}
-	return v.protocols(key, list)
+	return v.protocols(key, told)
 }
 
 // advertisedHost gives an empty host this machine's name. 0.0.0.0 is refused: nobody can connect to it.

@@ -50,8 +50,10 @@ func TestRetentionTakesTheFinestUnit(t *testing.T) {
 		{[]Setting{flagged("log.retention.hours", "1")}, time.Hour},
 		{[]Setting{flagged("log.retention.hours", "1"), flagged("log.retention.minutes", "2")}, 2 * time.Minute},
 		{[]Setting{flagged("log.retention.ms", "3"), flagged("log.retention.minutes", "2")}, 3 * time.Millisecond},
-		{[]Setting{flagged("log.retention.ms", "-1")}, -1},
-		{[]Setting{flagged("log.retention.ms", "9223372036854775807")}, -1},
+		{[]Setting{flagged("log.retention.ms", "-1")}, -time.Millisecond},
+		{[]Setting{flagged("log.retention.hours", "-1")}, -time.Millisecond},
+		{[]Setting{flagged("log.retention.hours", "2147483647")}, (1<<63 - 1) / time.Millisecond * time.Millisecond},
+		{[]Setting{flagged("log.retention.ms", "9223372036854775807")}, (1<<63 - 1) / time.Millisecond * time.Millisecond},
 	} {
 		b, err := LoadBroker(brokerFlags(c.settings...))
 		if err != nil {
@@ -142,7 +144,10 @@ func TestSeveralListenersKeepTheirAddresses(t *testing.T) {
 		t.Fatal(err)
 	}
 	if len(b.Listeners) != 2 || b.InterBroker != "INTERNAL" || len(b.Advertised) != 2 {
-		t.Errorf("listeners %v, inter broker %q, advertised %v", b.Listeners, b.InterBroker, b.Advertised)
+		t.Fatalf("listeners %v, inter broker %q, advertised %v", b.Listeners, b.InterBroker, b.Advertised)
+	}
+	if b.Advertised[0].String() != "INTERNAL://127.0.0.1:19092" || b.Advertised[1].String() != "EXTERNAL://example.org:443" {
+		t.Errorf("advertised %v is not in the order of the listeners", b.Advertised)
 	}
 }
 
