@@ -9,7 +9,7 @@ import (
 	"github.com/skiffmq/skiff/fsm"
 )
 
-// Metadata, key 3, versions 0 to 9: brokers, topics, leaders, as this broker's image has them.
+// Metadata, key 3, versions 0 to 12: brokers, topics, leaders, as this broker's image has them.
 //
 // All addresses are those of the listener that the request came in on; a broker that does not advertise it is not named.
 // Fenced brokers are not offered, and count as offline replicas. The controller id is a broker that answers admin
@@ -20,11 +20,12 @@ import (
 // request says so, before that it always does) it is created in the background; the client's next attempt finds it. A
 // request for all topics creates nothing.
 //
-// Left out: topic ids (version 10 and above).
+// Topic ids are told from version 10 on, and asked for from version 12 on (KIP-516): before that a request by id is
+// INVALID_REQUEST, as in Kafka. Clients fetch by name all the same, because Fetch is advertised below version 13.
 var metadataAPI = api{
 	key:        3,
-	advertised: versions(0, 9),
-	served:     versions(0, 9),
+	advertised: versions(0, 12),
+	served:     versions(0, 12),
 	handle:     handled((*Server).metadata),
 }
 
@@ -96,30 +97,61 @@ func (d *topicDescriber) all() []kmsg.MetadataResponseTopic {
 // named describes the topics that were asked for, each once, and returns which ones could be created.
 func (d *topicDescriber) named(asked []kmsg.MetadataRequestTopic) (topics []kmsg.MetadataResponseTopic, unknown []string) {
 	topics = []kmsg.MetadataResponseTopic{}
-	seen := make(map[string]bool, len(asked))
+	type key struct {
+		name string
+		id   fsm.UUID
+	}
+	seen := make(map[key]bool, len(asked))
 	for _, a := range asked {
-		name := ""
+		k := key{id: a.TopicID}
 		if a.Topic != nil {
-			name = *a.Topic
+			k.name = *a.Topic
 		}
-		if seen[name] {
+		if seen[k] {
 			continue
 		}
-		seen[name] = true
-		if t, ok := d.img.TopicByName(name); ok {
-			topics = append(topics, d.topic(t))
+		seen[k] = true
+		if !k.id.IsZero() {
+			topics = append(topics, d.byID(k.id))
 			continue
 		}
-		m := d.header(name)
-		m.ErrorCode = kerr.UnknownTopicOrPartition.Code
-		if fsm.CheckTopicName(name) != nil {
-			m.ErrorCode = kerr.InvalidTopicException.Code
-		} else if !isInternalTopic(name) {
-			unknown = append(unknown, name)
-		}
+		m, creatable := d.byName(k.name)
 		topics = append(topics, m)
+		if creatable {
+			unknown = append(unknown, k.name)
+		}
 	}
 	return topics, unknown
+}
+
+// byName describes one topic; if there is none it tells whether one of that name could be created.
+func (d *topicDescriber) byName(name string) (m kmsg.MetadataResponseTopic, creatable bool) {
+	if t, ok := d.img.TopicByName(name); ok {
+		return d.topic(t), false
+	}
+	m = d.header(name)
+	m.ErrorCode = kerr.UnknownTopicOrPartition.Code
+	if fsm.CheckTopicName(name) != nil {
+		m.ErrorCode = kerr.InvalidTopicException.Code
+		return m, false
+	}
+	return m, !isInternalTopic(name)
+}
+
+// byID describes one topic; an unknown id is answered without a name.
+func (d *topicDescriber) byID(id fsm.UUID) kmsg.MetadataResponseTopic {
+	if t, ok := d.img.Topic(id); ok && d.version >= 12 {
+		return d.topic(t)
+	}
+	m := d.header("")
+	m.TopicID = id
+	m.ErrorCode = kerr.UnknownTopicID.Code
+	if d.version < 12 { // the name is not nullable yet
+		m.ErrorCode = kerr.InvalidRequest.Code
+		return m
+	}
+	m.Topic = nil
+	return m
 }
 
 // header is what is said of a topic without its partitions.

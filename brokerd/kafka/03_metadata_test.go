@@ -9,6 +9,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/skiffmq/skiff/fsm"
+
 	"github.com/skiffmq/skiff/brokerd/wire"
 	controllerv1 "github.com/skiffmq/skiff/proto/controller/v1"
 	metadatav1 "github.com/skiffmq/skiff/proto/metadata/v1"
@@ -131,6 +133,41 @@ func TestMetadataOfUnknownTopics(t *testing.T) {
 	}
 	if !resp.Topics[3].IsInternal {
 		t.Error("__consumer_offsets is not internal")
+	}
+}
+
+// TestMetadataByTopicID: from version 12 on (KIP-516); an unknown id is answered without a name.
+func TestMetadataByTopicID(t *testing.T) {
+	ts := newTestServer(t, nil)
+	foo, ok := ts.image().TopicByName("foo")
+	if !ok {
+		t.Fatal("the test server has no topic foo")
+	}
+	req := metadataFor()
+	for _, id := range []fsm.UUID{foo.ID(), uuid(0xee), foo.ID()} {
+		topic := kmsg.NewMetadataRequestTopic()
+		topic.TopicID = id
+		req.Topics = append(req.Topics, topic)
+	}
+	resp := ask[*kmsg.MetadataResponse](t, ts, req, 12)
+	if len(resp.Topics) != 2 {
+		t.Fatalf("topics %+v", resp.Topics)
+	}
+	if got := resp.Topics[0]; got.ErrorCode != 0 || got.Topic == nil || *got.Topic != "foo" || got.TopicID != foo.ID() || len(got.Partitions) != 2 {
+		t.Errorf("known id: %+v", got)
+	}
+	if got := resp.Topics[1]; got.ErrorCode != kerr.UnknownTopicID.Code || got.Topic != nil || got.TopicID != uuid(0xee) {
+		t.Errorf("unknown id: %+v", got)
+	}
+	for _, version := range []int16{10, 11} {
+		named := metadataFor("foo")
+		if got := ask[*kmsg.MetadataResponse](t, ts, named, version).Topics; len(got) != 1 || got[0].TopicID != foo.ID() {
+			t.Errorf("version %d by name: %+v", version, got)
+		}
+		named.Topics[0].TopicID = foo.ID()
+		if got := ask[*kmsg.MetadataResponse](t, ts, named, version).Topics; len(got) != 1 || got[0].ErrorCode != kerr.InvalidRequest.Code {
+			t.Errorf("version %d by id: %+v", version, got)
+		}
 	}
 }
 
