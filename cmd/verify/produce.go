@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 )
@@ -20,6 +21,8 @@ type ProducerOptions struct {
 	Producer uint32
 	// InFlight bounds the records sent and not yet answered.
 	InFlight int
+	// PerSecond bounds the records that Run sends in a second; 0 means as many as are answered.
+	PerSecond int
 	// ValueBytes is the size of each value, at least 16.
 	ValueBytes int
 	// Client holds further options of the client, for example a compression.
@@ -56,10 +59,28 @@ func NewProducer(o ProducerOptions) (*Producer, error) {
 
 // Run sends until ctx ends, then waits for the answers that are still out, as long as drain lives.
 func (p *Producer) Run(ctx, drain context.Context) error {
+	began := time.Now()
 	for ctx.Err() == nil {
 		p.sendOne(drain)
+		p.pace(ctx, began)
 	}
 	return p.flush(drain)
+}
+
+// pace waits while more was sent since began than PerSecond allows. It looks every 100 records: a timer for each would
+// cost more than the record.
+func (p *Producer) pace(ctx context.Context, began time.Time) {
+	sent := p.Sent()
+	if p.options.PerSecond <= 0 || sent%100 != 0 {
+		return
+	}
+	due := began.Add(time.Duration(sent) * time.Second / time.Duration(p.options.PerSecond))
+	timer := time.NewTimer(time.Until(due))
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+	case <-timer.C:
+	}
 }
 
 // Send sends n records and waits for their answers.

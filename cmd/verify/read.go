@@ -3,8 +3,10 @@ package verify
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
@@ -42,17 +44,11 @@ func ReadAll(ctx context.Context, seeds []string, topic string) ([]Read, error) 
 // distances gives, for each partition that holds records, the end to read up to.
 func distances(ctx context.Context, client *kgo.Client, topic string) (map[int32]int64, int64, error) {
 	admin := kadm.NewClient(client)
-	starts, err := admin.ListStartOffsets(ctx, topic)
-	if err == nil {
-		err = starts.Error()
-	}
+	starts, err := listOffsets(ctx, admin.ListStartOffsets, topic)
 	if err != nil {
 		return nil, 0, fmt.Errorf("read %s: list start offsets: %w", topic, err)
 	}
-	ends, err := admin.ListEndOffsets(ctx, topic)
-	if err == nil {
-		err = ends.Error()
-	}
+	ends, err := listOffsets(ctx, admin.ListEndOffsets, topic)
 	if err != nil {
 		return nil, 0, fmt.Errorf("read %s: list end offsets: %w", topic, err)
 	}
@@ -65,6 +61,28 @@ func distances(ctx context.Context, client *kgo.Client, topic string) (map[int32
 		}
 	})
 	return left, total, nil
+}
+
+// listPause is how long to wait before offsets are asked for again.
+const listPause = 100 * time.Millisecond
+
+// listOffsets repeats, until ctx ends, what a broker refuses while leaders move. A client does the same when it consumes;
+// kadm leaves it to its caller.
+func listOffsets(ctx context.Context, list func(context.Context, ...string) (kadm.ListedOffsets, error), topic string) (kadm.ListedOffsets, error) {
+	for {
+		offsets, err := list(ctx, topic)
+		if err == nil {
+			err = offsets.Error()
+		}
+		if err == nil || !kerr.IsRetriable(err) {
+			return offsets, err
+		}
+		select {
+		case <-ctx.Done():
+			return nil, fmt.Errorf("%w, last answer: %w", ctx.Err(), err)
+		case <-time.After(listPause):
+		}
+	}
 }
 
 func toRead(r *kgo.Record) Read {
