@@ -17,7 +17,7 @@ import (
 
 var (
 	simSeed  = flag.Uint64("active.seed", 0, "run only this seed of the simulation")
-	simSeeds = flag.Int("active.seeds", 150, "number of seeds of the simulation")
+	simSeeds = flag.Int("active.seeds", 60, "number of seeds of the simulation")
 )
 
 // TestSimulation runs three Cores on a model of Raft that does everything Raft may do to a proposal: it refuses, loses,

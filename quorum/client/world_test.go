@@ -188,7 +188,7 @@ func eventually(t *testing.T, d time.Duration, what string, cond func() bool) ti
 		if time.Since(begin) > d {
 			t.Fatalf("after %s: not %s", d, what)
 		}
-		time.Sleep(time.Millisecond)
+		time.Sleep(max(d/1000, time.Millisecond))
 	}
 	return time.Since(begin)
 }
