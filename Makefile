@@ -22,11 +22,27 @@ FUZZTIME ?= 20s
 BENCH ?= .
 TIMEOUT ?= 20m
 ARGS ?=
+# What is simulated: SEED runs one run, SEEDS that many fresh ones; STEPS bounds each.
+SEED ?= 0
+SEEDS ?= 100
+STEPS ?= 0
 RELEASE ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 
 # The race detector needs cgo, and cgo a C compiler.
 HAVE_CC := $(shell [ "$$(go env CGO_ENABLED)" = 1 ] && command -v $$(go env CC) >/dev/null 2>&1 && echo yes)
 RACE := $(if $(HAVE_CC),-race,)
+
+# Packages whose tests run clusters of real processes go one after the other, after the rest: two clusters at a time on a small machine
+# measure each other. Both parts run even when the first one fails.
+PROCESS_TESTS := /cmd/(skiff|skiff/up|proctest|endtoend)$$
+define go_test
+@packages=$$(go list $(PKG)); status=0; \
+plain=$$(grep -vE '$(PROCESS_TESTS)' <<<"$$packages" || true); \
+processes=$$(grep -E '$(PROCESS_TESTS)' <<<"$$packages" || true); \
+if [ -n "$$plain" ]; then go test $(1) -shuffle=on -timeout $(TIMEOUT) -run '$(RUN)' $$plain || status=1; fi; \
+if [ -n "$$processes" ]; then go test $(1) -shuffle=on -timeout $(TIMEOUT) -p 1 -run '$(RUN)' $$processes || status=1; fi; \
+exit $$status
+endef
 
 .PHONY: help
 help: ## list the targets
@@ -43,16 +59,20 @@ up: build ## run three quorum nodes and three brokers on this machine until Ctrl
 .PHONY: test
 test: ## run every test, under the race detector where there is a C compiler (PKG, RUN narrow it)
 	@[ -n "$(RACE)" ] || { echo 'test: no C compiler found, so the race detector is off'; [ -z "$${SKIFF_CI:-}" ]; }
-	go test $(RACE) -shuffle=on -timeout $(TIMEOUT) -run '$(RUN)' $(PKG)
+	$(call go_test,$(RACE))
 
 .PHONY: race
 race: ## run every test under the race detector, or fail when there is no C compiler
 	@[ -n "$(RACE)" ] || { echo 'race: no C compiler found' >&2; exit 1; }
-	go test -race -shuffle=on -timeout $(TIMEOUT) -run '$(RUN)' $(PKG)
+	$(call go_test,-race)
 
 .PHONY: stress
 stress: ## run one test many times: make stress RUN=TestX PKG=./fsm COUNT=200
 	go test $(RACE) -shuffle=on -failfast -timeout $(TIMEOUT) -count $(COUNT) -run '$(RUN)' $(PKG)
+
+.PHONY: sim
+sim: ## simulate whole clusters in virtual time: fresh seeds (SEEDS=1000) or one (SEED=42 STEPS=20000)
+	go run ./cmd/sim -seed '$(SEED)' -seeds '$(SEEDS)' -steps '$(STEPS)' $(ARGS)
 
 .PHONY: fuzz
 fuzz: ## run each fuzz target in turn for FUZZTIME (PKG, RUN narrow it)

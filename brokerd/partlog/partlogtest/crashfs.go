@@ -5,8 +5,10 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"math/rand/v2"
 	"path/filepath"
+	"slices"
 	"sync"
 
 	"github.com/skiffmq/skiff/brokerd/partlog"
@@ -130,7 +132,9 @@ func (c *CrashFS) after(keep func(n int) int, tear *rand.Rand) *CrashFS {
 	defer c.mu.Unlock()
 	next := New()
 	moved := map[*inode]*inode{}
-	for path, d := range c.dirs {
+	// In a fixed order, so that the same dice tear the same writes.
+	for _, path := range slices.Sorted(maps.Keys(c.dirs)) {
+		d := c.dirs[path]
 		kept := keep(len(d.pending) + 1)
 		if !d.made && kept == 0 {
 			continue
@@ -140,7 +144,8 @@ func (c *CrashFS) after(keep func(n int) int, tear *rand.Rand) *CrashFS {
 			change(names)
 		}
 		fresh := &directory{names: map[string]*inode{}, made: true}
-		for name, node := range names {
+		for _, name := range slices.Sorted(maps.Keys(names)) {
+			node := names[name]
 			if moved[node] == nil {
 				moved[node] = node.after(keep, tear)
 			}
@@ -263,11 +268,7 @@ func (c *CrashFS) ReadDir(dir string) ([]string, error) {
 	if d == nil {
 		return nil, fmt.Errorf("%s: %w", dir, fs.ErrNotExist)
 	}
-	var names []string
-	for name := range d.names {
-		names = append(names, name)
-	}
-	return names, c.look()
+	return slices.Sorted(maps.Keys(d.names)), c.look()
 }
 
 // Open implements partlog.FS.
