@@ -12,12 +12,12 @@ import (
 )
 
 // bring takes a whole answer: each partition stands alone, and one that failed rests for a moment.
-func (f *fetcher) bring(round []fetchItem, resp *kmsg.FetchResponse) error {
+func (f *fetcher) bring(sent []fetchItem, resp *kmsg.FetchResponse) error {
 	if err := kerr.ErrorForCode(resp.ErrorCode); err != nil {
 		return fmt.Errorf("fetch from broker %d: %w", f.leader, err)
 	}
-	items := make(map[fsm.PartitionID]fetchItem, len(round))
-	for _, item := range round {
+	items := make(map[fsm.PartitionID]fetchItem, len(sent))
+	for _, item := range sent {
 		items[item.sent.ID] = item
 	}
 	for i := range resp.Topics {

@@ -45,8 +45,9 @@ type fetcher struct {
 	mu sync.Mutex
 	// mu guards the following.
 	set map[fsm.PartitionID]*assignment
-	// grown is set by add and cleared by update.
-	grown bool
+	// grown is set by add and cleared by update, which counts generations of the set.
+	grown      bool
+	generation int
 	// interrupt gives up the request that is under way; nil if none is.
 	interrupt context.CancelCauseFunc
 
@@ -87,6 +88,7 @@ func (f *fetcher) update() int {
 	defer f.mu.Unlock()
 	if f.grown {
 		f.grown = false
+		f.generation++
 		if f.interrupt != nil {
 			f.interrupt(errInterrupted)
 		}
@@ -101,12 +103,12 @@ func (f *fetcher) update() int {
 func (f *fetcher) run(ctx context.Context) {
 	defer f.hangUp()
 	for ctx.Err() == nil {
-		round, next := f.due(time.Now())
-		if len(round) == 0 {
-			f.rest(ctx, next)
+		round := f.due(time.Now())
+		if len(round.items) == 0 {
+			f.rest(ctx, round.next)
 			continue
 		}
-		switch err := f.copyRound(ctx, round, next); {
+		switch err := f.copyRound(ctx, round); {
 		case err == nil:
 			f.backoff = 0
 		case errors.Is(err, errInterrupted):
@@ -144,26 +146,13 @@ func (f *fetcher) rest(ctx context.Context, next time.Time) {
 	}
 }
 
-// due lists what to fetch now, and when the next of the others is due.
-func (f *fetcher) due(now time.Time) (round []fetchItem, next time.Time) {
-	f.mu.Lock()
-	assigned := make([]*assignment, 0, len(f.set))
-	for _, a := range f.set {
-		assigned = append(assigned, a)
-	}
-	f.mu.Unlock()
-	for _, a := range assigned {
-		if a.notBefore.After(now) {
-			if next.IsZero() || a.notBefore.Before(next) {
-				next = a.notBefore
-			}
-			continue
-		}
-		if pos, err := a.p.position(a.leaderEpoch); err == nil {
-			round = append(round, fetchItem{assignment: a, sent: pos})
-		}
-	}
-	return round, next
+// round is what one request fetches.
+type round struct {
+	items []fetchItem
+	// next is when a partition is due that rests now, zero if none does.
+	next time.Time
+	// generation of the set that items were taken from.
+	generation int
 }
 
 // fetchItem is one partition of a request.
@@ -172,18 +161,41 @@ type fetchItem struct {
 	sent FetchPartition
 }
 
+// due lists what to fetch now.
+func (f *fetcher) due(now time.Time) round {
+	f.mu.Lock()
+	r := round{generation: f.generation}
+	assigned := make([]*assignment, 0, len(f.set))
+	for _, a := range f.set {
+		assigned = append(assigned, a)
+	}
+	f.mu.Unlock()
+	for _, a := range assigned {
+		if a.notBefore.After(now) {
+			if r.next.IsZero() || a.notBefore.Before(r.next) {
+				r.next = a.notBefore
+			}
+			continue
+		}
+		if pos, err := a.p.position(a.leaderEpoch); err == nil {
+			r.items = append(r.items, fetchItem{assignment: a, sent: pos})
+		}
+	}
+	return r
+}
+
 // copyRound sends one request and brings its answer into the logs.
-func (f *fetcher) copyRound(ctx context.Context, round []fetchItem, next time.Time) error {
-	ctx, done := f.interruptible(ctx)
+func (f *fetcher) copyRound(ctx context.Context, r round) error {
+	ctx, done := f.interruptible(ctx, r.generation)
 	defer done()
 	if err := f.connect(ctx); err != nil {
 		return f.cause(ctx, err)
 	}
 	wait := f.m.cfg.FetchWaitMax
-	if !next.IsZero() {
-		wait = min(wait, max(0, time.Until(next)))
+	if !r.next.IsZero() {
+		wait = min(wait, max(0, time.Until(r.next)))
 	}
-	resp, err := f.conn.Request(ctx, f.request(round, wait))
+	resp, err := f.conn.Request(ctx, f.request(r.items, wait))
 	if err != nil {
 		return f.cause(ctx, err)
 	}
@@ -191,16 +203,17 @@ func (f *fetcher) copyRound(ctx context.Context, round []fetchItem, next time.Ti
 	if !ok {
 		return fmt.Errorf("fetch from broker %d: answer is a %T", f.leader, resp)
 	}
-	return f.bring(round, fetched)
+	return f.bring(r.items, fetched)
 }
 
-// interruptible derives the context of one request.
-func (f *fetcher) interruptible(ctx context.Context) (context.Context, func()) {
+// interruptible derives the context of one request. It is interrupted at once if partitions came since its round was
+// made.
+func (f *fetcher) interruptible(ctx context.Context, generation int) (context.Context, func()) {
 	ctx, cancel := context.WithTimeout(ctx, f.m.cfg.FetchWaitMax+fetchGrace)
 	ctx, interrupt := context.WithCancelCause(ctx)
 	f.mu.Lock()
 	f.interrupt = interrupt
-	if f.grown {
+	if f.generation != generation {
 		interrupt(errInterrupted)
 	}
 	f.mu.Unlock()
@@ -250,14 +263,14 @@ func (f *fetcher) hangUp() {
 }
 
 // request writes a Fetch as a replica does: by topic id, with our broker epoch, without a session.
-func (f *fetcher) request(round []fetchItem, wait time.Duration) *kmsg.FetchRequest {
+func (f *fetcher) request(items []fetchItem, wait time.Duration) *kmsg.FetchRequest {
 	req := kmsg.NewPtrFetchRequest()
 	req.Version = wire.ReplicaFetchVersion
 	req.ReplicaState.ID, req.ReplicaState.Epoch = f.m.cfg.NodeID, f.m.cfg.BrokerEpoch()
 	req.MaxWaitMillis, req.MinBytes, req.MaxBytes = int32(wait.Milliseconds()), 1, fetchBytesMax
 	req.SessionID, req.SessionEpoch = 0, -1
 	topics := map[fsm.UUID]int{}
-	for _, item := range round {
+	for _, item := range items {
 		i, ok := topics[item.sent.ID.Topic]
 		if !ok {
 			i = len(req.Topics)
