@@ -1,7 +1,9 @@
 package partlog_test
 
 import (
+	"bytes"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"testing"
@@ -200,7 +202,47 @@ func (h history) check(t testing.TB, fsys *partlogtest.CrashFS, opts partlog.Opt
 		t.Fatalf("after %d steps, %s: holds %d-%d %s, before the step %d %s, after it %d %s, flushed up to %d",
 			h.done, l.Recovered(), l.StartOffset(), l.EndOffset(), describe(got), h.start, describe(h.before), h.nextStart, describe(h.after), floor)
 	}
+	checkProducer(t, l, got)
+	if power {
+		l = secondPowerCut(t, l, &opts, got)
+		got = readAll(t, l)
+	}
 	goOn(t, l, opts, got)
+}
+
+// checkProducer sends the last batch again: the log knows it, and no other
+// history of its producer.
+func checkProducer(t testing.TB, l *partlog.Log, batches [][]byte) {
+	if len(batches) == 0 {
+		return
+	}
+	last := batches[len(batches)-1]
+	epoch := int32(binary.BigEndian.Uint32(last[12:]))
+	if info := mustAppend(t, l, bytes.Clone(last), epoch); !info.Duplicate || info.BaseOffset != firstOf(last) {
+		t.Fatalf("%s: the last batch, sent again, answers %+v", l.Recovered(), info)
+	}
+	next := int32(binary.BigEndian.Uint32(last[53:])) + int32(binary.BigEndian.Uint32(last[57:]))
+	batch := batchOf(t, 1, 1, 0, &recordbatch.Producer{ID: 5, BaseSequence: next + 1})
+	if _, err := l.Append(batch, epoch, partlog.AppendOptions{}); !errors.Is(err, partlog.ErrOutOfOrderSequence) {
+		t.Fatalf("%s: a gap in the sequence answers %v", l.Recovered(), err)
+	}
+}
+
+// secondPowerCut appends to a recovered log and cuts the power again: what was
+// flushed is there, behind exactly what was recovered.
+func secondPowerCut(t testing.TB, l *partlog.Log, opts *partlog.Options, got [][]byte) *partlog.Log {
+	end := l.EndOffset()
+	batch := batchOf(t, 1, 20, clock.UnixMilli(), nil)
+	mustAppend(t, l, batch, 98)
+	if err := l.Flush(); err != nil {
+		t.Fatalf("flush: %v", err)
+	}
+	opts.FS, opts.Files = opts.FS.(*partlogtest.CrashFS).PowerCut(), partlog.NewFileBudget(8)
+	l = mustOpen(t, *opts)
+	if again := readAll(t, l); !equalBatches(again, append(got[:len(got):len(got)], stamped(batch, end, 98))) {
+		t.Fatalf("%s: after a second power cut holds %s, had %s", l.Recovered(), describe(again), describe(got))
+	}
+	return l
 }
 
 // allows says whether got is what the moment's batches may have become.

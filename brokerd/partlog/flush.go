@@ -75,7 +75,7 @@ func sizesOf(segments []*segment) []int64 {
 // syncSegments makes the segments durable up to the given sizes, and their
 // names. Holds disk.
 func (l *Log) syncSegments(segments []*segment, sizes []int64) error {
-	fresh := !l.parentSynced
+	fresh := !l.foundSynced
 	for i, s := range segments {
 		fresh = fresh || s.fresh
 		if s.synced >= sizes[i] {
@@ -100,13 +100,13 @@ func (l *Log) syncNames(segments []*segment) error {
 	for _, s := range segments {
 		s.fresh = false
 	}
-	if l.parentSynced {
+	if l.foundSynced {
 		return nil
 	}
 	if err := l.opts.FS.SyncDir(filepath.Dir(l.dir)); err != nil {
 		return err
 	}
-	l.parentSynced = true
+	l.foundSynced = true
 	return nil
 }
 

@@ -52,8 +52,9 @@ type Log struct {
 	// that it holds nothing of use.
 	epochsSaved   epochHistory
 	epochsUnsaved bool
-	// parentSynced says that the directory's own name is on disk.
-	parentSynced bool
+	// foundSynced says that the names Open found, the directory's own among
+	// them, are on disk: a killed process may not have got that far.
+	foundSynced bool
 }
 
 // view is what the log consists of at one moment. It is never changed.

@@ -184,7 +184,7 @@ func (l *Log) openClean(c contents) error {
 	l.flushed.Store(c.meta.end)
 	l.savedPoint, l.epochsSaved = c.meta.recoveryPoint, epochs
 	l.untouched.Store(true)
-	l.parentSynced = true
+	l.foundSynced = true
 	return nil
 }
 

@@ -32,6 +32,9 @@ func (l *Log) recover(c contents) error {
 		return err
 	}
 	l.recovered.CheckedFrom = min(r.point, r.end)
+	if err := r.dropSnapshots(); err != nil {
+		return err
+	}
 	if reason != nil {
 		if err := r.cut(bad, position, reason); err != nil {
 			return err
@@ -166,13 +169,25 @@ func (r *recovery) cut(bad int, position int64, reason error) error {
 	return r.shorten()
 }
 
+// dropSnapshots removes snapshots of producers from behind the end, durably:
+// the log may grow past their offsets again, with other batches. They can be
+// there though nothing was cut, when a whole tail is missing.
+func (r *recovery) dropSnapshots() error {
+	l := r.log
+	offsets, err := l.snapshotOffsets()
+	if err != nil || len(offsets) == 0 || offsets[len(offsets)-1] <= r.end {
+		return err
+	}
+	if err := l.removeSnapshots(func(offset int64) bool { return offset > r.end }); err != nil {
+		return err
+	}
+	return l.opts.FS.SyncDir(l.dir)
+}
+
 // shorten makes the cut durable: the names that are gone, then the size of the
 // last segment that stays.
 func (r *recovery) shorten() error {
 	l := r.log
-	if err := l.removeSnapshots(func(offset int64) bool { return offset > r.end }); err != nil {
-		return err
-	}
 	if err := l.opts.FS.SyncDir(l.dir); err != nil {
 		return err
 	}
@@ -234,11 +249,8 @@ func (r *recovery) finish() error {
 		return err
 	}
 	l.flushed.Store(l.savedPoint)
-	for i, s := range r.segments {
-		// Of what was walked neither bytes nor name need be on disk yet.
-		if s.fresh = i >= r.checked; !s.fresh {
-			s.synced = s.size.Load()
-		}
+	for _, s := range r.segments[:min(r.checked, len(r.segments))] {
+		s.synced = s.size.Load()
 	}
 	return r.settle()
 }

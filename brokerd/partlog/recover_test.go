@@ -219,6 +219,28 @@ func TestIndexNewerThanTheLogIsNotUsed(t *testing.T) {
 	goOn(t, l, small(disk), batches[:7:7])
 }
 
+// TestStaleCleanMarkIsTakenAway: a log that was cut and grew again to the very
+// size it was once closed at is not the one that was closed.
+func TestStaleCleanMarkIsTakenAway(t *testing.T) {
+	disk, batches := written(t, 9)
+	l := mustOpen(t, small(disk))
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	edit(t, disk, thirdSegment, func(b []byte) []byte { return b[:155] })
+	l = mustOpen(t, small(disk))
+	fill(t, l, 2, 9)
+	disk = disk.Kill()
+	l = mustOpen(t, small(disk))
+	if !l.Recovered().Unclean || l.EndOffset() != 18 {
+		t.Fatalf("ends at %d: %s", l.EndOffset(), l.Recovered())
+	}
+	lost := batchOf(t, 2, 40, clock.UnixMilli()+8, &recordbatch.Producer{ID: 4, BaseSequence: 16})
+	_, err := l.Append(lost, 9, partlog.AppendOptions{})
+	wantError(t, err, partlog.ErrOutOfOrderSequence)
+	goOn(t, l, small(disk), append(batches[:7:7], readAll(t, l)[7:]...))
+}
+
 func TestDiskErrorsDoNotCutTheLog(t *testing.T) {
 	disk, batches := written(t, 9)
 	sick := &sickDisk{CrashFS: disk, readErr: errors.New("input/output error")}

@@ -18,7 +18,7 @@ type segment struct {
 	dir   string
 	base  int64
 	log   *handle
-	fresh bool // writer, disk: the file was made since the directory was last synced
+	fresh bool // the file was made since the directory was last synced; Log.disk
 
 	// size is how many bytes of whole batches stand in the file; readers look
 	// no further. Moved by the holder of Log.writer.
