@@ -143,6 +143,7 @@ func (s *Server) fetchRequest(img *fsm.Image, req *kmsg.FetchRequest, slots []fe
 		id, code := slot.find(img, req.Version)
 		if code != 0 {
 			slot.out.ErrorCode = code
+			ask.MaxWait = 0 // an error is news: a follower that is ahead of our metadata asks again in a moment
 			continue
 		}
 		asked = append(asked, slot)
