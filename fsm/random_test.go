@@ -115,7 +115,7 @@ func spoil(h *history, e Entry) {
 
 // TestDiffLeadsToTheOtherImage folds Diff(a, b) into a for unrelated a and b, and gets b (I5).
 func TestDiffLeadsToTheOtherImage(t *testing.T) {
-	for seed := range uint64(60) {
+	for seed := range uint64(30) {
 		a, b := newWorld(t), newWorld(t)
 		randomHistory(a, seed, 60)
 		randomHistory(b, seed+1000, 60)
@@ -135,7 +135,7 @@ func TestDiffLeadsToTheOtherImage(t *testing.T) {
 // two routes, one image (I1). The suffix is folded as a quorum node does and as a follower does.
 func TestEverySplit(t *testing.T) {
 	splits := 0
-	for seed := range uint64(12) {
+	for seed := range uint64(6) {
 		w := newWorld(t)
 		start := w.img
 		entries := randomHistory(w, seed, 50)

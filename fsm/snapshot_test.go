@@ -319,7 +319,11 @@ func TestSnapshotBytesAreDeterministic(t *testing.T) {
 
 // TestSnapshotInPieces reads and verifies a stream of several chunks byte by byte and in halves.
 func TestSnapshotInPieces(t *testing.T) {
-	img := bigImage(t, 40, 700, 5)
+	w := &world{tb: t, img: soundImage(t)}
+	for i := range 40 {
+		w.fold(configRecord(BrokerResource(""), fmt.Sprint(i), ptr(strings.Repeat("x", maxStringBytes))))
+	}
+	img := w.img
 	stream := snapshotOf(t, img)
 	if chunks := countChunks(t, stream); chunks < 2 {
 		t.Fatalf("%d chunks, want several", chunks)
