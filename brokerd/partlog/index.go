@@ -191,8 +191,8 @@ func (f *indexFiles) seekOffset(relative int64) (position int64, err error) {
 		return 0, err
 	}
 	defer f.offsets.release()
+	var b [indexEntryBytes]byte
 	position = floorOffset(f.entries, func(i int) (uint32, uint32) {
-		var b [indexEntryBytes]byte
 		if e := readFull(file, b[:], envelopeBytes+indexHeadBytes+int64(i)*indexEntryBytes); e != nil {
 			err = e
 		}
@@ -209,8 +209,8 @@ func (f *indexFiles) seekTime(ts int64) (relative int64, err error) {
 		return 0, err
 	}
 	defer f.times.release()
+	var b [timeIndexEntryBytes]byte
 	at := func(i int) (newestBefore, relative int64) {
-		var b [timeIndexEntryBytes]byte
 		if e := readFull(file, b[:], envelopeBytes+indexHeadBytes+int64(i)*timeIndexEntryBytes); e != nil {
 			err = e
 		}

@@ -238,6 +238,9 @@ func (r *recovery) finish() error {
 		l.recovered.lostHead(start, r.segments[0].base)
 		start = r.segments[0].base
 	}
+	if r.end >= start || len(r.segments) == 0 {
+		l.recovered.lostTail(max(r.end, start), r.meta.recoveryPoint)
+	}
 	if len(r.segments) == 0 || r.end < start {
 		return r.finishEmpty(start)
 	}
@@ -259,9 +262,6 @@ func (r *recovery) finish() error {
 // nothing is left.
 func (r *recovery) finishEmpty(start int64) error {
 	l := r.log
-	if r.known && r.meta.recoveryPoint > start && l.recovered.CutAt == NoOffset && len(r.segments) == 0 {
-		l.recovered.CutAt, l.recovered.LostTo, l.recovered.Reason = start, r.meta.recoveryPoint-1, "the segments' files are missing"
-	}
 	for i := len(r.segments) - 1; i >= 0; i-- {
 		if err := r.segments[i].remove(); err != nil {
 			return err
@@ -293,6 +293,18 @@ func (r *recovery) settle() error {
 		return nil
 	}
 	return l.writeMeta(l.describe(false), v.epochs)
+}
+
+// lostTail notes that the log ends at end although it had been on disk up to
+// the recovery point: whatever is missing in between was no torn write.
+func (r *Recovered) lostTail(end, recoveryPoint int64) {
+	if end >= recoveryPoint {
+		return
+	}
+	if r.CutAt == NoOffset {
+		r.CutAt, r.Reason = end, fmt.Sprintf("what follows had been on disk up to offset %d and is not there", recoveryPoint)
+	}
+	r.LostTo = max(r.LostTo, recoveryPoint-1)
 }
 
 // lostHead notes that the log begins later than its start offset.

@@ -216,6 +216,10 @@ func TestIndexNewerThanTheLogIsNotUsed(t *testing.T) {
 	if got := readAll(t, l); !equalBatches(got, batches[:7]) {
 		t.Fatal(describe(got))
 	}
+	// It had been flushed, so this is no torn tail.
+	if r := l.Recovered(); r.CutAt != 14 || r.LostTo != 17 {
+		t.Fatalf("%+v", r)
+	}
 	goOn(t, l, small(disk), batches[:7:7])
 }
 
