@@ -80,6 +80,9 @@ func (OpDeadline) event()       {}
 
 // NewObserved describes an entry as the fold left it. Result must be Applied or Dropped.
 func NewObserved(res fsm.Result, env *metadatav1.Envelope) Observed {
+	if foreign(res) {
+		return Observed{ClaimOffset: -1, FirstOffset: -1}
+	}
 	o := Observed{
 		Applied:     res.Outcome == fsm.Applied,
 		ClaimOffset: env.GetClaimOffset(),
@@ -93,6 +96,13 @@ func NewObserved(res fsm.Result, env *metadatav1.Envelope) Observed {
 		}
 	}
 	return o
+}
+
+// foreign tells whether an entry is of another cluster or lineage. Its claim and offset say nothing about ours, even if
+// they are the same numbers.
+func foreign(res fsm.Result) bool {
+	m := res.Mismatch
+	return res.Outcome == fsm.Dropped && m != nil && (m.Check == "cluster_id" || m.Check == "lineage")
 }
 
 // claimRecord returns the ControllerClaimed of an entry that opens a claim, else nil.

@@ -364,3 +364,22 @@ func TestShutdownAnswersEverybody(t *testing.T) {
 	n.want(queued, tryAgain)
 	n.want(barrier, tryAgain)
 }
+
+// TestAnEntryOfAnotherLineageIsNobodys: a dropped entry that happens to have the claim and the offset of one of ours does
+// not tell what became of ours (I21).
+func TestAnEntryOfAnotherLineageIsNobodys(t *testing.T) {
+	n := newNode(t)
+	n.claimed(5)
+	op := putOp("a")
+	n.step(Submitted{op})
+	ours := n.takeProposal()
+	n.answer(ours, Answer{Err: ErrUnknown})
+	foreign := n.envelope(ours)
+	foreign.Lineage = fsm.LineageID{Number: 1, UUID: fsm.UUID{0xff}}.Proto()
+	if res := n.applyEnvelope(foreign); res.Outcome != fsm.Dropped {
+		t.Fatalf("an entry of another lineage is %s", res.Outcome)
+	}
+	n.wantUnanswered(op)
+	n.apply(ours)
+	n.want(op, done)
+}
