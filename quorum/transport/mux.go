@@ -111,14 +111,16 @@ func (m *Mux) take(conn net.Conn) {
 	select {
 	case m.pending <- struct{}{}:
 	default:
+		m.wg.Done()
 		tracked.Close()
 		m.strangers.log(m.logger, kindUnknown, "too many connections have not said what they want; one more was closed", conn)
 		return
 	}
-	m.wg.Go(func() {
+	go func() {
+		defer m.wg.Done()
 		defer func() { <-m.pending }()
 		m.route(tracked)
-	})
+	}()
 }
 
 // route reads the first bytes and hands the connection over, or closes it.
@@ -198,6 +200,8 @@ func (m *Mux) isClosed() bool {
 	}
 }
 
+// track makes the connection the mux's; nil if the mux is closed. It counts a goroutine to come while mu is held, so
+// that Close, which takes mu first, waits for every one that was counted and for none that comes later.
 func (m *Mux) track(conn net.Conn) *muxConn {
 	tracked := &muxConn{Conn: conn, mux: m}
 	m.mu.Lock()
@@ -206,6 +210,7 @@ func (m *Mux) track(conn net.Conn) *muxConn {
 		return nil
 	}
 	m.conns[tracked] = struct{}{}
+	m.wg.Add(1)
 	return tracked
 }
 
