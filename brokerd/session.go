@@ -65,14 +65,14 @@ type session struct {
 }
 
 // update applies an event to the lifecycle and lets the controller hear of it.
-func (s *session) update(event func(lifecycle.Life) lifecycle.Life) lifecycle.Life {
+func (s *session) update(event func(lifecycle.Life) lifecycle.Life) {
 	s.mu.Lock()
 	before := s.life
 	s.life = event(s.life)
 	after := s.life
 	s.mu.Unlock()
 	if before == after {
-		return after
+		return
 	}
 	if before.State != after.State {
 		s.logger.Info("broker state", "from", before.State.String(), "to", after.State.String(), "broker_epoch", after.Epoch, "metadata_offset", s.applied())
@@ -81,7 +81,6 @@ func (s *session) update(event func(lifecycle.Life) lifecycle.Life) lifecycle.Li
 		}
 	}
 	s.nudge()
-	return after
 }
 
 // nudge sends a heartbeat as soon as possible.

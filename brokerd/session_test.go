@@ -43,7 +43,7 @@ func (d *desk) OpenSession(ctx context.Context) (client.Session, error) {
 
 type deskStream struct {
 	desk *desk
-	ctx  context.Context
+	ctx  context.Context //nolint:containedctx // the life of the stream, as gRPC's streams have it
 	n    int64
 	out  chan *controllerv1.SessionResponse
 }
@@ -81,8 +81,10 @@ func converse(t *testing.T, d *desk, during func(*session)) error {
 	d.heard = make(chan *controllerv1.SessionRequest, 1000)
 	s := &session{
 		controller: d, nodeID: 1, logger: hclog.NewNullLogger(), applied: func() int64 { return 5 }, controllerEpoch: d.known.Load,
-		registration: func(context.Context) (*controllerv1.RegisterRequest, error) { return &controllerv1.RegisterRequest{}, nil },
-		patience:     10 * time.Second, poke: make(chan struct{}, 1), stopped: make(chan struct{}), leaving: make(chan struct{}),
+		registration: func(context.Context) (*controllerv1.RegisterRequest, error) {
+			return &controllerv1.RegisterRequest{}, nil
+		},
+		patience: 10 * time.Second, poke: make(chan struct{}, 1), stopped: make(chan struct{}), leaving: make(chan struct{}),
 		life: lifecycle.New(), granted: defaultSessionTimeout,
 	}
 	ctx, cancel := context.WithCancel(t.Context())
