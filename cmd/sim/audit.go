@@ -87,10 +87,34 @@ func (f *founder) loop() {
 		}
 		n := s.nodes[s.rnd.IntN(len(s.nodes))]
 		req := &controllerv1.CreateTopicsRequest{Topics: []*controllerv1.CreatableTopic{{
-			Name: f.topic, NumPartitions: int32(1 + s.rnd.IntN(3)), ReplicationFactor: s.defaults.ReplicationFactor,
+			Name: f.topic, NumPartitions: int32(1 + s.rnd.IntN(3)), ReplicationFactor: []int32{1, 2, 3, 3, 3}[s.rnd.IntN(5)],
 		}}}
 		op := active.NewOp(controller.CreateTopics, req, &metadatav1.Cause{Principal: f.name}, s.uuid())
 		s.net.send(&f.proc, &n.proc, func() { n.submit(op, time.Second, func(active.Outcome) {}) })
 		f.loop()
 	})
+}
+
+// fencingSlack is what the commit of a fencing may take besides the session.
+const fencingSlack = 2 * time.Second
+
+// watchSessions checks that a broker that the active controller did not hear of is fenced in time: after its session and
+// the eighth of one that may pass between two looks.
+func (s *Sim) watchSessions() {
+	s.agenda.after(500*time.Millisecond, nil, s.watchSessions)
+	n := s.raft.leader
+	if n == nil || !n.up || n.frozen || !n.open() || n.img.NextOffset() != s.check.head.NextOffset() {
+		return
+	}
+	for _, b := range s.brokers {
+		reg, ok := n.img.Broker(b.id)
+		if !ok || reg.Fenced {
+			continue
+		}
+		silent := time.Duration(s.agenda.now - max(n.heard[b.id], n.openedAt, n.thawedAt))
+		if silent > s.opt.Session+s.opt.Session/8+fencingSlack {
+			s.fail(7, "%s was not heard of for %s and is not fenced; its session lasts %s", b.name, silent, s.opt.Session)
+			return
+		}
+	}
 }

@@ -53,6 +53,7 @@ func (n *node) heartbeat(req *controllerv1.SessionRequest, answer func(*controll
 	}
 	img := n.img
 	if b, ok := img.Broker(req.GetBrokerId()); ok && b.Epoch == req.GetBrokerEpoch() && !req.GetGoodbye() {
+		n.heard[b.ID] = n.s.agenda.now
 		n.contacts = append(n.contacts, active.Contact{BrokerID: b.ID, BrokerEpoch: b.Epoch, MetadataOffset: req.GetMetadataOffset(), At: n.s.agenda.time()})
 	}
 	switch {

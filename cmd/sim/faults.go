@@ -54,6 +54,7 @@ func (s *Sim) strikeQuorum(rnd *rand.Rand, n *node, lasts time.Duration) {
 		}
 	case 2, 3:
 		s.freeze(&n.proc, lasts)
+		s.later(lasts, func() { n.thawedAt = s.agenda.now })
 	case 4, 5:
 		s.isolate(&n.proc, lasts)
 	case 6:

@@ -105,7 +105,7 @@ func (f *flags) one(seed uint64) int {
 	fmt.Printf("seed %d breaks %s\n", seed, v)
 	if !f.noSmall {
 		small, last := Shrink(o, v)
-		fmt.Printf("smaller: sim -seed %d -steps %d -without %s\n%s\n", seed, small.Steps, numbers(small.Without), last)
+		fmt.Printf("smaller: sim -seed %d -steps %d -without %s -plant '%s'\n%s\n", seed, small.Steps, numbers(small.Without), small.Plant, last)
 	}
 	return 1
 }

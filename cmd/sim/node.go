@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"fmt"
+	"strings"
 	"time"
 
 	"google.golang.org/protobuf/proto"
@@ -45,6 +46,10 @@ type node struct {
 	waiting  map[*active.Op]func(active.Outcome)
 	// deciding holds the brokers whose heartbeat is being decided.
 	deciding map[int32]bool
+	// heard is when a broker's heartbeat arrived last, openedAt when a claim was opened, thawedAt when the process went
+	// on after it was frozen: each begins a session.
+	heard              map[int32]int64
+	openedAt, thawedAt int64
 	// tickAt is when the next tick is planned, 0 if none is.
 	tickAt int64
 	feed   []*fed
@@ -66,6 +71,7 @@ func (n *node) boot() {
 	n.img, n.applied = n.snapshot, n.snapshotIndex
 	n.queue, n.doomed, n.contacts, n.feed = nil, nil, nil, nil
 	n.pumping, n.believes, n.applying, n.told, n.tickAt = false, false, false, nil, 0
+	n.heard = map[int32]int64{}
 	n.waiting, n.deciding, n.streams, n.order = map[*active.Op]func(active.Outcome){}, map[int32]bool{}, map[*stream]bool{}, nil
 	incarnation := s.uuid()
 	n.core = active.NewCore(active.Config{
@@ -112,12 +118,19 @@ func (n *node) step(events ...active.Event) {
 		case active.Settle:
 			n.settle(e)
 		case active.Note:
-			n.s.tracef("%s: %s %v", n.name, e.Message, e.Args)
+			n.note(e)
 		case active.Halt:
 			n.s.fail(3, "%s halts: %v", n.name, e.Err)
 		}
 	}
 	n.planTick()
+}
+
+func (n *node) note(e active.Note) {
+	n.s.tracef("%s: %s %v", n.name, e.Message, e.Args)
+	if strings.HasPrefix(e.Message, "claim opened") {
+		n.openedAt = n.s.agenda.now
+	}
 }
 
 func (n *node) propose(e active.Propose) {

@@ -2,9 +2,11 @@ package main
 
 import (
 	"encoding/binary"
+	"errors"
 	"slices"
 	"time"
 
+	"github.com/skiffmq/skiff/brokerd/partlog"
 	"github.com/skiffmq/skiff/brokerd/recordbatch"
 	"github.com/skiffmq/skiff/brokerd/replica"
 	"github.com/skiffmq/skiff/fsm"
@@ -15,13 +17,29 @@ const (
 	valueBytes     = 8
 )
 
-// producer writes records with numbers of its own to one topic, with acks=all and one request at a time.
+// producer writes records with numbers of its own to one topic, with acks=all and one request at a time. It is
+// idempotent: a batch that was not acknowledged is sent again, to whoever leads by then, until it is.
 type producer struct {
 	proc
 	s     *Sim
 	topic string
+	// pid is its producer id; sequence is that of its next record, by partition.
+	pid      int64
+	sequence map[fsm.PartitionID]int32
+	// epoch is the newest leader epoch that it heard of, by partition: metadata never takes a client back to an older
+	// leader (KIP-320).
+	epoch map[fsm.PartitionID]int32
 	// last is the offset of the last acknowledged record by partition: the next must come behind it.
 	last map[fsm.PartitionID]int64
+	// batch waits for its acknowledgement, nil if none does.
+	batch *sending
+}
+
+// sending is a batch on its way.
+type sending struct {
+	id       fsm.PartitionID
+	values   []uint64
+	producer recordbatch.Producer
 }
 
 // write is a produce request at the leader.
@@ -44,25 +62,26 @@ func (p *producer) loop() {
 	})
 }
 
-// write sends one request; false when there is nobody to send it to.
+// write sends a batch; false when there is nobody to send it to.
 func (p *producer) write() bool {
 	s := p.s
-	id, leader, ok := s.route(p.topic, s.rnd.IntN(64))
-	if !ok {
+	pick := s.rnd.IntN(64)
+	if p.batch != nil {
+		pick = int(p.batch.id.Partition)
+	}
+	id, leader, epoch, ok := s.route(p.topic, pick)
+	if !ok || epoch < p.epoch[id] {
 		return false
 	}
-	values := make([]uint64, 1+s.rnd.IntN(3))
-	for i := range values {
-		s.values++
-		values[i] = s.values
+	p.epoch[id] = epoch
+	if p.batch == nil || p.batch.id != id {
+		p.batch = p.next(id)
 	}
-	s.stats.produced++
+	b := p.batch
 	s.net.call(&p.proc, &leader.proc, produceTimeout+time.Second, func(answer func(func())) {
-		leader.produce(id, values, func(base int64, err error) {
+		leader.produce(b, func(base int64, err error) {
 			answer(func() {
-				if err == nil {
-					p.acknowledged(id, base)
-				}
+				p.answered(b, base, err)
 				p.loop()
 			})
 		})
@@ -70,43 +89,65 @@ func (p *producer) write() bool {
 	return true
 }
 
-func (p *producer) acknowledged(id fsm.PartitionID, base int64) {
-	if was, ok := p.last[id]; ok && base <= was && !p.s.check.excused(id) {
-		p.s.fail(17, "%s wrote to %s at %d after %d was acknowledged", p.name, p.s.check.name(id), base, was)
+// next makes a batch of records that were never sent.
+func (p *producer) next(id fsm.PartitionID) *sending {
+	s := p.s
+	b := &sending{id: id, values: make([]uint64, 1+s.rnd.IntN(3)), producer: recordbatch.Producer{ID: p.pid, BaseSequence: p.sequence[id]}}
+	for i := range b.values {
+		s.values++
+		b.values[i] = s.values
 	}
-	p.last[id] = base
+	p.sequence[id] += int32(len(b.values))
+	s.stats.produced += len(b.values)
+	return b
 }
 
-// route finds a partition of a topic and its leader, as some broker's metadata has it.
-func (s *Sim) route(topic string, pick int) (fsm.PartitionID, *broker, bool) {
+// answered takes the leader's answer. A gap in the sequence means that an acknowledged batch is not there (I17).
+func (p *producer) answered(b *sending, base int64, err error) {
+	s := p.s
+	if err != nil {
+		if errors.Is(err, partlog.ErrOutOfOrderSequence) && !s.check.excused(b.id) {
+			s.fail(17, "%s cannot go on with %s: %v", p.name, s.check.name(b.id), err)
+		}
+		return
+	}
+	p.batch = nil
+	if was, ok := p.last[b.id]; ok && base <= was && !s.check.excused(b.id) {
+		s.fail(17, "%s wrote to %s at %d after %d was acknowledged", p.name, s.check.name(b.id), base, was)
+	}
+	p.last[b.id] = base
+}
+
+// route finds a partition of a topic and its leader in its leader epoch, as some broker's metadata has it.
+func (s *Sim) route(topic string, pick int) (id fsm.PartitionID, leader *broker, epoch int32, ok bool) {
 	b := s.brokers[s.rnd.IntN(len(s.brokers))]
 	if !b.up || b.img == nil {
-		return fsm.PartitionID{}, nil, false
+		return id, nil, 0, false
 	}
 	t, ok := b.img.TopicByName(topic)
 	if !ok {
-		return fsm.PartitionID{}, nil, false
+		return id, nil, 0, false
 	}
 	i := int32(pick) % t.NumPartitions()
 	p, _ := t.Partition(i)
 	if p.Leader < 0 {
-		return fsm.PartitionID{}, nil, false
+		return id, nil, 0, false
 	}
-	return fsm.PartitionID{Topic: t.ID(), Partition: i}, s.brokerByID(p.Leader), true
+	return fsm.PartitionID{Topic: t.ID(), Partition: i}, s.brokerByID(p.Leader), p.LeaderEpoch, true
 }
 
 // produce appends with acks=all and answers when the record is replicated, refused, or too late.
-func (b *broker) produce(id fsm.PartitionID, values []uint64, answer func(base int64, err error)) {
-	h := b.replicas[id]
+func (b *broker) produce(p *sending, answer func(base int64, err error)) {
+	h := b.replicas[p.id]
 	if h == nil {
 		answer(0, replica.ErrUnknownPartition)
 		return
 	}
-	records := make([]recordbatch.Record, len(values))
-	for i, v := range values {
+	records := make([]recordbatch.Record, len(p.values))
+	for i, v := range p.values {
 		records[i] = recordbatch.Record{TimestampMs: b.s.agenda.now / int64(time.Millisecond), Value: binary.BigEndian.AppendUint64(nil, v)}
 	}
-	batch, err := recordbatch.Build(records, recordbatch.BuildOptions{})
+	batch, err := recordbatch.Build(records, recordbatch.BuildOptions{Producer: &p.producer})
 	if err != nil {
 		b.s.fail(0, "a batch cannot be built: %v", err)
 		return
@@ -117,7 +158,7 @@ func (b *broker) produce(id fsm.PartitionID, values []uint64, answer func(base i
 		return
 	}
 	b.s.check.appended(h, a)
-	w := &write{appended: a, values: values}
+	w := &write{appended: a, values: p.values}
 	w.answer = func(err error) {
 		if err == nil {
 			b.s.check.acknowledged(h, w)
@@ -168,7 +209,7 @@ func (c *consumer) loop() {
 
 func (c *consumer) read() bool {
 	s := c.s
-	id, leader, ok := s.route(c.topic, s.rnd.IntN(64))
+	id, leader, _, ok := s.route(c.topic, s.rnd.IntN(64))
 	if !ok {
 		return false
 	}

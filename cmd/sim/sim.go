@@ -132,6 +132,7 @@ func New(opt Options) *Sim {
 	s.raft = &raft{s: s, unruly: opt.FaultMean > 0}
 	s.populate()
 	s.raft.watch()
+	s.watchSessions()
 	if opt.FaultMean > 0 {
 		for i, f := range planFaults(opt.Seed, opt.Duration, opt.FaultMean) {
 			if !opt.Without[i] {
@@ -191,7 +192,8 @@ func (s *Sim) populateTopic(topic string, make func(string) proc) {
 	founder.start()
 	founder.loop()
 	for j := range 2 {
-		p := &producer{proc: make(fmt.Sprintf("producer%d of %s", j+1, topic)), s: s, topic: topic, last: map[fsm.PartitionID]int64{}}
+		p := &producer{proc: make(fmt.Sprintf("producer%d of %s", j+1, topic)), s: s, topic: topic, last: map[fsm.PartitionID]int64{}, sequence: map[fsm.PartitionID]int32{}, epoch: map[fsm.PartitionID]int32{}}
+		p.pid = int64(p.index)
 		p.start()
 		p.loop()
 	}
