@@ -19,9 +19,13 @@ import (
 // retention and flushes. Whatever a reader gets is whole batches in order, of
 // sound checksums.
 func TestReadersBesideEverything(t *testing.T) {
-	opts := small(nil)
-	opts.FS, opts.Files = nil, partlog.NewFileBudget(8)
-	l, err := partlog.Open(t.TempDir()+"/p", opts)
+	t.Run("in memory", func(t *testing.T) { readersBeside(t, newDisk(), dir, 3000) })
+	t.Run("on disk", func(t *testing.T) { readersBeside(t, nil, t.TempDir()+"/p", 200) })
+}
+
+func readersBeside(t *testing.T, fsys partlog.FS, path string, changes int) {
+	opts := small(fsys)
+	l, err := partlog.Open(path, opts)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -32,7 +36,7 @@ func TestReadersBesideEverything(t *testing.T) {
 	}
 	rnd := rand.New(rand.NewPCG(99, 0))
 	epoch := int32(0)
-	for range 300 {
+	for range changes {
 		switch rnd.IntN(20) {
 		case 0:
 			epoch++

@@ -131,6 +131,9 @@ func (s *segment) find(file File, offset int64) (header, int64, error) {
 // the request asks for, and moves the request's offset behind the last. What
 // it allocates is bounded by maxBytes or the first batch, and by the segment.
 func readBatches(file File, position, size int64, first header, r *readRequest) ([]byte, error) {
+	if first.size > size-position {
+		return nil, fmt.Errorf("%w: batch at %d was taken back", ErrCorruptBatch, first.baseOffset)
+	}
 	n := min(max(int64(r.maxBytes), first.size), size-position, math.MaxInt32)
 	b := make([]byte, n)
 	if err := readFull(file, b, position); err != nil {

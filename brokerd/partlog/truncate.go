@@ -139,8 +139,12 @@ func (l *Log) persistCut(dropped []*segment, end int64) error {
 	return l.syncNames(l.view.Load().segments)
 }
 
-// cutTo shortens the segment's file and index to position, durably.
+// cutTo shortens the segment's file and index to position, durably. A reader
+// that is about to load the index waits, so that it cannot bring the old one
+// back.
 func (s *segment) cutTo(position int64) error {
+	s.loading.lock()
+	defer s.loading.unlock()
 	if err := s.leaveFiles(); err != nil {
 		return err
 	}
