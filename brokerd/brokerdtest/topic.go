@@ -4,6 +4,7 @@ import (
 	"context"
 	"net"
 	"slices"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -11,6 +12,9 @@ import (
 	"github.com/skiffmq/skiff/fsm"
 	"github.com/skiffmq/skiff/quorum/client"
 )
+
+// dialTimeout bounds a client's wait for a broker that is cut off.
+const dialTimeout = 3 * time.Second
 
 // Client is a Kafka client on the host "client". It is closed with the test.
 func (c *Cluster) Client(opts ...kgo.Opt) *kgo.Client {
@@ -21,6 +25,8 @@ func (c *Cluster) Client(opts ...kgo.Opt) *kgo.Client {
 	}
 	base := []kgo.Opt{
 		kgo.SeedBrokers(seeds...), kgo.Dialer(func(ctx context.Context, _, addr string) (net.Conn, error) {
+			ctx, cancel := context.WithTimeout(ctx, dialTimeout) // kgo leaves that to a dialer that it is given
+			defer cancel()
 			return c.Quorum.Net.Host("client").Dial(ctx, addr)
 		}),
 	}
