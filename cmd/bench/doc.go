@@ -1,4 +1,4 @@
-// Package bench measures a running cluster of real processes from outside, and prints every run.
+// Package bench measures a cluster of `skiff up` from outside, by disturbing its processes and by the kernel's own accounting.
 //
-// It is told processes by pid and reads the kernel's own accounting; nothing in it is a pass or a fail.
+// A process is signalled only after it said of itself that it is the one meant. Every run is printed; nothing here is a pass or a fail.
 package bench
