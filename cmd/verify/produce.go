@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"maps"
 	"sync"
 	"time"
 
@@ -39,6 +40,8 @@ type Producer struct {
 	acked []Acked
 	errs  []error
 	sent  uint64
+	// reached counts what was acknowledged in each partition.
+	reached map[int32]int
 }
 
 // NewProducer connects lazily; it errs only on options that the client refuses.
@@ -54,7 +57,7 @@ func NewProducer(o ProducerOptions) (*Producer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("producer %d: %w", o.Producer, err)
 	}
-	return &Producer{options: o, client: client}, nil
+	return &Producer{options: o, client: client, reached: map[int32]int{}}, nil
 }
 
 // Run sends until ctx ends, then waits for the answers that are still out, as long as drain lives.
@@ -120,6 +123,7 @@ func (p *Producer) answered(id ID, r *kgo.Record, err error) {
 		return
 	}
 	p.acked = append(p.acked, Acked{ID: id, Partition: r.Partition, Offset: r.Offset})
+	p.reached[r.Partition]++
 }
 
 // Acked gives what was acknowledged so far.
@@ -127,6 +131,13 @@ func (p *Producer) Acked() []Acked {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return append([]Acked(nil), p.acked...)
+}
+
+// Reached gives, for each partition, how many records were acknowledged so far.
+func (p *Producer) Reached() map[int32]int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return maps.Clone(p.reached)
 }
 
 // Sent gives the number of records sent so far.
