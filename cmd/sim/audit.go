@@ -72,7 +72,7 @@ func (s *Sim) audit() {
 	}
 }
 
-// founder creates a topic for the producers and consumers, as often as it takes.
+// founder creates a topic for the producers and consumers, as often as it takes, and again when it was deleted.
 type founder struct {
 	proc
 	s     *Sim
@@ -82,7 +82,11 @@ type founder struct {
 func (f *founder) loop() {
 	s := f.s
 	s.agenda.after(s.between(200*time.Millisecond, time.Second), &f.proc, func() {
+		if s.quiet {
+			return
+		}
 		if _, there := s.check.head.TopicByName(f.topic); there {
+			f.loop()
 			return
 		}
 		n := s.nodes[s.rnd.IntN(len(s.nodes))]

@@ -1,8 +1,13 @@
 package main
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"time"
+
+	controllerv1 "github.com/skiffmq/skiff/proto/controller/v1"
+	"github.com/skiffmq/skiff/quorum/active"
+	"github.com/skiffmq/skiff/quorum/controller"
 )
 
 // fault is something that goes wrong for a while and is put right again. It has dice of its own, so that a run without
@@ -76,7 +81,7 @@ func (s *Sim) strikeQuorum(rnd *rand.Rand, n *node, lasts time.Duration) {
 }
 
 func (s *Sim) strikeBrokers(rnd *rand.Rand, b, other *broker, lasts time.Duration) {
-	switch rnd.IntN(12) {
+	switch rnd.IntN(13) {
 	case 0, 1, 2:
 		s.fell(b, false, lasts)
 	case 3, 4:
@@ -108,11 +113,26 @@ func (s *Sim) strikeBrokers(rnd *rand.Rand, b, other *broker, lasts time.Duratio
 			s.later(lasts, b.revive)
 			s.later(lasts+25*time.Second, b.revive) // if it had not stopped by then
 		}
+	case 11:
+		if rnd.IntN(4) == 0 {
+			s.deleteTopic(fmt.Sprintf("data%d", 1+rnd.IntN(s.opt.DataTopics)))
+		}
 	default:
 		s.tracef("fault: two brokers are killed")
 		s.fell(b, false, lasts)
 		s.fell(other, false, lasts/2)
 	}
+}
+
+// deleteTopic asks the leader to delete a topic under the hands of its producers.
+func (s *Sim) deleteTopic(name string) {
+	n := s.raft.leader
+	if n == nil || !n.up || n.frozen {
+		return
+	}
+	s.tracef("fault: %s is deleted", name)
+	req := &controllerv1.DeleteTopicsRequest{Topics: []*controllerv1.DeletableTopic{{Name: name}}}
+	n.submit(active.NewOp(controller.DeleteTopics, req, nil, s.uuid()), time.Second, func(active.Outcome) {})
 }
 
 // fell kills a broker, with or without its power, and starts it again.

@@ -112,6 +112,7 @@ func (f *fetcher) due() (items []fetchItem, next int64) {
 		}
 		if pos, err := h.solo.Position(a.leaderEpoch); err == nil {
 			pos.MaxBytes = fetchBytes
+			f.b.s.plant.forget(&pos)
 			items = append(items, fetchItem{id, a, pos})
 		}
 	}

@@ -2,24 +2,30 @@ package main
 
 import "time"
 
-// network carries messages between procs. Messages between the same two arrive in the order in which they were sent, as
-// on a connection; one that finds the way cut, when it is sent or when it arrives, is lost, and its sender hears nothing.
+// network carries messages between procs. Messages of one life of the sender arrive in the order in which they were
+// sent, as on a connection; those of an earlier life may come behind them. One that finds the way cut, when it is sent or when it arrives, is lost, and its sender hears nothing.
 type network struct {
 	s *Sim
 	// cut ways are counted, so that faults that overlap heal one by one.
 	cut map[[2]int]int
 	// alone procs are cut from everybody.
 	alone map[int]int
-	// last arrival by sender and receiver.
-	last map[[2]int]int64
+	// last arrival by sender, its life, and receiver.
+	last map[connection]int64
 	// slow multiplies every delay.
 	slow int64
 	// lossy loses one message in so many; 0 loses none.
 	lossy int
 }
 
+// connection is what a sender has in one life to a receiver.
+type connection struct {
+	from, to int
+	life     uint64
+}
+
 func newNetwork(s *Sim) *network {
-	return &network{s: s, cut: map[[2]int]int{}, alone: map[int]int{}, last: map[[2]int]int64{}, slow: 1}
+	return &network{s: s, cut: map[[2]int]int{}, alone: map[int]int{}, last: map[connection]int64{}, slow: 1}
 }
 
 func way(a, b *proc) [2]int { return [2]int{min(a.index, b.index), max(a.index, b.index)} }
@@ -46,7 +52,7 @@ func (n *network) send(from, to *proc, fn func()) {
 	if !n.reaches(from, to) || !to.up || n.lossy > 0 && n.s.rnd.IntN(n.lossy) == 0 {
 		return
 	}
-	pair := [2]int{from.index, to.index}
+	pair := connection{from.index, to.index, from.life}
 	at := max(n.s.agenda.now+int64(n.delay()), n.last[pair]+1)
 	n.last[pair] = at
 	n.s.agenda.at(at, to, func() {

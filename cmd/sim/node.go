@@ -85,7 +85,7 @@ func (n *node) boot() {
 			Listeners: []*metadatav1.Listener{{Name: "CONTROLLER", Host: n.name, Port: 9093}},
 			Features:  []*metadatav1.Feature{{Name: controller.FeatureName, MinLevel: 1, MaxLevel: 1}},
 		},
-		SessionTimeout: s.opt.Session,
+		SessionTimeout: s.plant.session(s.opt.Session),
 		ProposeTimeout: s.opt.ProposeTimeout,
 	})
 	s.tracef("%s starts at metadata offset %d", n.name, n.img.AppliedOffset())

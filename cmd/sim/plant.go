@@ -2,6 +2,7 @@ package main
 
 import (
 	"slices"
+	"time"
 
 	"google.golang.org/protobuf/proto"
 
@@ -35,11 +36,19 @@ const (
 	AnswerEarly Plant = "answer-before-commit"
 	// AckEarly acknowledges a record when the leader has appended it.
 	AckEarly Plant = "ack-before-replication"
+	// ForgetEpochs lets followers fetch without telling the leader epoch of their last record, so that nobody sees that
+	// their logs have parted.
+	ForgetEpochs Plant = "no-truncation"
+	// Unclean lets any replica lead when no ISR member can.
+	Unclean Plant = "unclean-election"
+	// NeverExpire gives brokers ten sessions of silence.
+	NeverExpire Plant = "sessions-too-long"
 )
 
 // Plants lists the faults.
 var Plants = []Plant{
 	SkipClaim, SkipFirst, SkipLineage, SkipEpoch, StaleClaim, HighTooEarly, WidenAlone, ShrinkAlone, AnswerEarly, AckEarly,
+	ForgetEpochs, Unclean, NeverExpire,
 }
 
 // fold is fsm.Apply, but for the fault.
@@ -69,7 +78,7 @@ func (p Plant) leavesOut(check string) bool {
 		return check == "controller_epoch" || check == "controller_epoch of the claim"
 	case StaleClaim:
 		return check != "lineage"
-	case NoFault, HighTooEarly, WidenAlone, ShrinkAlone, AnswerEarly, AckEarly:
+	case NoFault, HighTooEarly, WidenAlone, ShrinkAlone, AnswerEarly, AckEarly, ForgetEpochs, Unclean, NeverExpire:
 	}
 	return false
 }
@@ -153,4 +162,27 @@ func (p Plant) hasty(w *write) {
 	if p == AckEarly {
 		w.finish(nil)
 	}
+}
+
+// forget takes the leader epoch out of a follower's fetch.
+func (p Plant) forget(f *replica.FetchPartition) {
+	if p == ForgetEpochs {
+		f.LastFetchedEpoch = -1
+	}
+}
+
+// unclean tells what unclean.leader.election.enable is.
+func (p Plant) unclean() string {
+	if p == Unclean {
+		return "true"
+	}
+	return "false"
+}
+
+// session is the timeout that the controller goes by.
+func (p Plant) session(d time.Duration) time.Duration {
+	if p == NeverExpire {
+		return 10 * d
+	}
+	return d
 }

@@ -40,6 +40,8 @@ type Options struct {
 	FaultMean time.Duration
 	// SegmentBytes at which a log rolls.
 	SegmentBytes int64
+	// Lossy loses one message in so many; 0 loses none.
+	Lossy int
 	// BatchRecords bounds a metadata batch; 0 is the product's limit.
 	BatchRecords int
 	// Without are faults, by number, that do not happen.
@@ -58,6 +60,9 @@ func DefaultOptions(seed uint64) Options {
 	}
 	if rnd.IntN(2) == 0 {
 		o.Depth = 1 + rnd.IntN(4)
+	}
+	if rnd.IntN(4) == 0 {
+		o.Lossy = 300
 	}
 	if rnd.IntN(4) == 0 { // a busy quorum on slow disks: several entries are in flight, and many requests share one
 		o.Depth, o.Admins, o.Disk, o.Think, o.Duration = 4, 12, 60*time.Millisecond, 50*time.Millisecond, 45*time.Second
@@ -124,11 +129,12 @@ func New(opt Options) *Sim {
 	if opt.BatchRecords > 0 {
 		s.limits.MaxRecordsPerBatch = opt.BatchRecords
 	}
-	s.defaults.Topics = topicconfig.Static{"min.insync.replicas": "2"}
+	s.defaults.Topics = topicconfig.Static{"min.insync.replicas": "2", "unclean.leader.election.enable": s.plant.unclean()}
 	s.defaults.ReplicationFactor = int32(min(3, opt.Brokers))
 	s.empty = genesis()
 	s.check = newChecker(s, s.empty)
 	s.net = newNetwork(s)
+	s.net.lossy = opt.Lossy
 	s.raft = &raft{s: s, unruly: opt.FaultMean > 0}
 	s.populate()
 	s.raft.watch()
