@@ -18,7 +18,6 @@ const (
 	atCRC             = 17
 	atAttributes      = 21
 	atLastOffsetDelta = 23
-	atBaseTimestamp   = 27
 	atMaxTimestamp    = 35
 	atProducerID      = 43
 	atProducerEpoch   = 51
@@ -46,7 +45,6 @@ type header struct {
 	crc             uint32
 	attributes      int16
 	lastOffsetDelta int32
-	baseTimestamp   int64
 	maxTimestamp    int64
 	producerID      int64
 	producerEpoch   int16
@@ -83,7 +81,6 @@ func parseHeader(b []byte) (header, error) {
 		crc:             be.Uint32(b[atCRC:]),
 		attributes:      int16(be.Uint16(b[atAttributes:])),
 		lastOffsetDelta: int32(be.Uint32(b[atLastOffsetDelta:])),
-		baseTimestamp:   int64(be.Uint64(b[atBaseTimestamp:])),
 		maxTimestamp:    int64(be.Uint64(b[atMaxTimestamp:])),
 		producerID:      int64(be.Uint64(b[atProducerID:])),
 		producerEpoch:   int16(be.Uint16(b[atProducerEpoch:])),

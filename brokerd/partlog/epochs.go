@@ -83,12 +83,3 @@ func (h epochHistory) endOffsetFor(epoch int32, logEnd int64) (int32, int64) {
 	}
 	return h[next-1].epoch, h[next].startOffset
 }
-
-// at returns the epoch in which the record at offset was appended.
-func (h epochHistory) at(offset int64) int32 {
-	next := sort.Search(len(h), func(i int) bool { return h[i].startOffset > offset })
-	if next == 0 {
-		return NoEpoch
-	}
-	return h[next-1].epoch
-}

@@ -62,13 +62,6 @@ func (x *index) seekTime(ts int64) int64 {
 	return int64(x.entries[above-1].position)
 }
 
-// below returns the index without the entries at or beyond position. It
-// shares no room to grow with the old one, which readers may hold.
-func (x *index) below(position int64) *index {
-	n := sort.Search(len(x.entries), func(i int) bool { return int64(x.entries[i].position) >= position })
-	return &index{entries: x.entries[:n:n]}
-}
-
 // indexHead is what an index file says of its segment, besides the entries.
 // An index whose base or size are not the segment's is of another time.
 type indexHead struct {

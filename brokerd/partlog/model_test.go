@@ -6,10 +6,11 @@ import (
 	"errors"
 	"testing"
 
+	"pgregory.net/rapid"
+
 	"github.com/skiffmq/skiff/brokerd/partlog"
 	"github.com/skiffmq/skiff/brokerd/partlog/partlogtest"
 	"github.com/skiffmq/skiff/brokerd/recordbatch"
-	"pgregory.net/rapid"
 )
 
 // model is the dumb log: a list of batches.

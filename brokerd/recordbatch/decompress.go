@@ -18,15 +18,18 @@ const (
 	// firstBufferBytes is what is allocated before any byte has proved that
 	// there is more to come.
 	firstBufferBytes = 64 << 10
+	// plainBytesMax bounds what any caller may ask for.
+	plainBytesMax = 1 << 30
 	// snappyExpansionMax is more than any snappy block can grow: its densest
 	// element makes 64 bytes of 3.
 	snappyExpansionMax = 64
 )
 
 // decompress returns the records of a batch in plain form, at most maxBytes of
-// them. Memory grows with the bytes that really came out, never with a length
-// that the input only claims.
+// them. Memory grows with the bytes that really come out, or with a length
+// that the input claims and could hold; never beyond maxBytes by much.
 func decompress(codec Codec, body []byte, maxBytes int) ([]byte, error) {
+	maxBytes = min(max(maxBytes, 0), plainBytesMax)
 	var plain []byte
 	var err error
 	switch codec {
@@ -91,34 +94,51 @@ func unlz4(body []byte, maxBytes int) ([]byte, error) {
 	return readCapped(r, maxBytes)
 }
 
-// zstdDecoder limits DecodeAll to the capacity it is given; it is safe for
-// concurrent use and holds no window of its own in that mode.
+// zstdBlockBytes is the most that one block of zstd decompresses to;
+// zstdBlockBytesMin the least that it takes.
+const (
+	zstdBlockBytes    = 128 << 10
+	zstdBlockBytesMin = 4
+)
+
+// zstdDecoder limits DecodeAll to the capacity it is given. It is safe for
+// concurrent use and in that mode allocates no window, which a frame may claim
+// to be of any size.
 var zstdDecoder = sync.OnceValues(func() (*zstd.Decoder, error) {
 	return zstd.NewReader(nil, zstd.WithDecodeAllCapLimit(true), zstd.WithDecoderLowmem(true))
 })
 
+// unzstd tries with more and more room, as long as what came out shows that
+// room is what was missing. Room for a block above maxBytes tells too much
+// from damaged.
 func unzstd(body []byte, maxBytes int) ([]byte, error) {
 	decoder, err := zstdDecoder()
 	if err != nil {
 		return nil, err
 	}
-	size := min(maxBytes, max(firstBufferBytes, 4*len(body)))
+	most := maxBytes + zstdBlockBytes
+	size := min(most, max(firstBufferBytes, 4*len(body))+zstdBlockBytes)
 	var frame zstd.Header
 	if err := frame.Decode(body); err == nil && frame.HasFCS {
 		if frame.FrameContentSize > uint64(maxBytes) {
 			return nil, expansionError(maxBytes)
 		}
+		if frame.FrameContentSize > uint64(len(body)/zstdBlockBytesMin+1)*zstdBlockBytes {
+			return nil, zstd.ErrFrameSizeMismatch
+		}
 		size = max(size, int(frame.FrameContentSize))
 	}
 	for {
 		plain, err := decoder.DecodeAll(body, make([]byte, 0, size))
-		if !errors.Is(err, zstd.ErrDecoderSizeExceeded) {
-			return plain, err
-		}
-		if size >= maxBytes {
+		switch {
+		case err == nil:
+			return plain, nil
+		case len(plain) > maxBytes || size >= most && errors.Is(err, zstd.ErrDecoderSizeExceeded):
 			return nil, expansionError(maxBytes)
+		case size >= most || len(plain)+zstdBlockBytes < size && !errors.Is(err, zstd.ErrDecoderSizeExceeded):
+			return nil, err
 		}
-		size = min(maxBytes, 4*size)
+		size = min(most, 4*size)
 	}
 }
 

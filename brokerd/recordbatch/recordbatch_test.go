@@ -6,10 +6,14 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
+	"io"
+	"math"
+	"math/rand/v2"
 	"reflect"
 	"runtime"
 	"testing"
 
+	"github.com/klauspost/compress/zstd"
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
@@ -222,6 +226,67 @@ func TestExpansionIsBounded(t *testing.T) {
 	})
 }
 
+// TestStreamsOfUnknownLength: a client that streams into zstd does not know
+// the length when it writes the frame's header. Java's do so.
+func TestStreamsOfUnknownLength(t *testing.T) {
+	rnd := rand.New(rand.NewPCG(1, 2))
+	for _, size := range []int{0, 1, 100_000, 1 << 17, 3 << 20} {
+		for _, noise := range []int{0, 1, 40, 256} {
+			want := make([]byte, size)
+			for i := range want {
+				if noise > 0 && rnd.IntN(256) < noise {
+					want[i] = byte(rnd.Uint32())
+				}
+			}
+			for _, level := range []zstd.EncoderLevel{zstd.SpeedFastest, zstd.SpeedBestCompression} {
+				checkStream(t, want, level)
+			}
+		}
+	}
+}
+
+func checkStream(t *testing.T, want []byte, level zstd.EncoderLevel) {
+	t.Helper()
+	body, err := compressStream(want, func(w io.Writer) io.WriteCloser {
+		encoder, err := zstd.NewWriter(w, zstd.WithEncoderLevel(level))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return flushing{encoder}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	size := len(want)
+	for _, most := range []int{size, size + 1, 2*size + 5, math.MaxInt} {
+		if plain, err := decompress(CodecZstd, body, most); err != nil || !bytes.Equal(plain, want) {
+			t.Fatalf("%d bytes, at most %d: got %d, %v", size, most, len(plain), err)
+		}
+	}
+	for _, most := range []int{-1, size / 2, size - 1} {
+		if max(most, 0) >= size {
+			continue
+		}
+		if _, err := decompress(CodecZstd, body, most); !errors.Is(err, ErrExpansion) {
+			t.Fatalf("%d bytes, at most %d: %v", size, most, err)
+		}
+	}
+	if len(body) > 20 {
+		if _, err := decompress(CodecZstd, body[:len(body)-5], math.MaxInt); !errors.Is(err, ErrInvalidRecord) {
+			t.Fatalf("%d bytes, cut short: %v", size, err)
+		}
+	}
+}
+
+// flushing flushes after each write, so that the encoder cannot know how much
+// there is.
+type flushing struct{ *zstd.Encoder }
+
+func (f flushing) Write(b []byte) (int, error) {
+	n, err := f.Encoder.Write(b)
+	return n, errors.Join(err, f.Flush())
+}
+
 // TestClaimedSizesAreNotAllocated gives each codec a frame that claims to be
 // as large as the cap and is almost empty.
 func TestClaimedSizesAreNotAllocated(t *testing.T) {
@@ -268,6 +333,21 @@ func TestSplitStopsAtATornBatch(t *testing.T) {
 		if whole != want {
 			t.Fatalf("cut at %d: %d batches, want %d", cut, whole, want)
 		}
+	}
+}
+
+func TestTimestampsVisitsOffsetsAndTimes(t *testing.T) {
+	b := mustBuild(t, someRecords(4, 10), BuildOptions{BaseOffset: 100, Codec: CodecLZ4})
+	var offsets []int64
+	err := Timestamps(capBytes)(b, func(offset, timestampMs int64) bool {
+		if want := someRecords(4, 10)[len(offsets)]; offset != want.Offset || timestampMs != want.TimestampMs {
+			t.Fatalf("offset %d at %d", offset, timestampMs)
+		}
+		offsets = append(offsets, offset)
+		return len(offsets) < 3
+	})
+	if err != nil || len(offsets) != 3 {
+		t.Fatal(offsets, err)
 	}
 }
 
