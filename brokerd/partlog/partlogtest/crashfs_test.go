@@ -110,7 +110,7 @@ func TestTornPowerCutKeepsAPrefix(t *testing.T) {
 		}
 	}
 	if len(seen) < 6 {
-		t.Errorf("no write was torn: %q", seen)
+		t.Errorf("no write was torn: %v", seen)
 	}
 }
 
