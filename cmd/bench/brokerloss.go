@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"syscall"
 	"time"
 
@@ -11,6 +12,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/skiffmq/skiff/cmd/skiff/up"
+	"github.com/skiffmq/skiff/cmd/verify"
 )
 
 // lossPartitions are the partitions of the topic that a lost broker led a share of.
@@ -32,7 +34,16 @@ func (c *Cluster) BrokerLoss(ctx context.Context, n int, s syscall.Signal) (time
 		return 0, err
 	}
 	defer watch.close()
-	topic, led, err := watch.lead(ctx, victim)
+	topic := fmt.Sprintf("bench-loss-%d", time.Now().UnixNano())
+	admin, err := adminOf(brokers)
+	if err != nil {
+		return 0, err
+	}
+	defer admin.Close()
+	if _, err := admin.CreateTopic(ctx, lossPartitions, int16(min(3, len(brokers))), nil, topic); err != nil {
+		return 0, err
+	}
+	led, err := watch.lead(ctx, victim, topic)
 	if err != nil {
 		return 0, err
 	}
@@ -43,46 +54,54 @@ func (c *Cluster) BrokerLoss(ctx context.Context, n int, s syscall.Signal) (time
 	err = until(ctx, readyWithin, func() error { return watch.relieved(ctx, victim, topic, led) })
 	took := time.Since(sent)
 	err = errors.Join(err, c.revive(ctx, victim, s))
-	return took, errors.Join(err, watch.drop(ctx, topic))
+	_, dropErr := admin.DeleteTopic(ctx, topic)
+	return took, errors.Join(err, dropErr)
 }
 
-// watchers hold one client for each broker, so that each is asked for its own view.
-type watchers map[int32]*kadm.Client
+func adminOf(brokers []up.Node) (*kadm.Client, error) {
+	var seeds []string
+	for _, b := range brokers {
+		seeds = append(seeds, b.Addresses[0])
+	}
+	client, err := kgo.NewClient(kgo.SeedBrokers(seeds...))
+	if err != nil {
+		return nil, err
+	}
+	return kadm.NewClient(client), nil
+}
+
+// watchers hold one view for each broker, so that each is asked for what it knows itself.
+type watchers map[int32]*verify.View
 
 func watchAll(brokers []up.Node) (watchers, error) {
 	w := watchers{}
 	for _, b := range brokers {
-		client, err := kgo.NewClient(kgo.SeedBrokers(b.Addresses[0]), kgo.MetadataMinAge(10*time.Millisecond))
+		view, err := verify.NewView(b.Addresses[0])
 		if err != nil {
 			w.close()
 			return nil, err
 		}
-		w[b.ID] = kadm.NewClient(client)
+		w[b.ID] = view
 	}
 	return w, nil
 }
 
 func (w watchers) close() {
-	for _, admin := range w {
-		admin.Close()
+	for _, view := range w {
+		view.Close()
 	}
 }
 
-// lead makes a topic and tells which of its partitions the victim leads, as every broker sees it.
-func (w watchers) lead(ctx context.Context, victim up.Node) (topic string, led []int32, err error) {
-	topic = fmt.Sprintf("bench-loss-%d", time.Now().UnixNano())
-	replicas := int16(min(3, len(w)))
-	if _, err := w[victim.ID].CreateTopic(ctx, lossPartitions, replicas, nil, topic); err != nil {
-		return topic, nil, err
-	}
+// lead tells which partitions of the topic the victim leads, once every broker knows them all.
+func (w watchers) lead(ctx context.Context, victim up.Node, topic string) (led []int32, err error) {
 	err = until(ctx, readyWithin, func() error {
-		for id, admin := range w {
-			detail, err := describe(ctx, admin, topic)
+		for id, view := range w {
+			t, err := view.Topic(ctx, topic)
 			if err != nil {
 				return fmt.Errorf("broker %d: %w", id, err)
 			}
 			led = led[:0]
-			for _, p := range detail.Partitions {
+			for _, p := range t.Partitions {
 				if p.Leader == victim.ID {
 					led = append(led, p.Partition)
 				}
@@ -93,41 +112,24 @@ func (w watchers) lead(ctx context.Context, victim up.Node) (topic string, led [
 		}
 		return nil
 	})
-	return topic, led, err
+	return led, err
 }
 
 // relieved says which broker does not yet tell of another leader for every partition.
 func (w watchers) relieved(ctx context.Context, victim up.Node, topic string, led []int32) error {
-	for id, admin := range w {
+	for id, view := range w {
 		if id == victim.ID {
 			continue
 		}
-		detail, err := describe(ctx, admin, topic)
+		t, err := view.Topic(ctx, topic)
 		if err != nil {
 			return fmt.Errorf("broker %d: %w", id, err)
 		}
-		for _, n := range led {
-			if p := detail.Partitions[n]; p.Err != nil || p.Leader < 0 || p.Leader == victim.ID {
-				return fmt.Errorf("broker %d: partition %d has leader %d: %w", id, n, p.Leader, p.Err)
+		for _, p := range t.Partitions {
+			if slices.Contains(led, p.Partition) && (p.ErrorCode != 0 || p.Leader < 0 || p.Leader == victim.ID) {
+				return fmt.Errorf("broker %d: partition %d has leader %d, error %d", id, p.Partition, p.Leader, p.ErrorCode)
 			}
 		}
 	}
 	return nil
-}
-
-func (w watchers) drop(ctx context.Context, topic string) error {
-	for _, admin := range w {
-		_, err := admin.DeleteTopic(ctx, topic)
-		return err
-	}
-	return nil
-}
-
-func describe(ctx context.Context, admin *kadm.Client, topic string) (kadm.TopicDetail, error) {
-	topics, err := admin.ListTopics(ctx, topic)
-	if err != nil {
-		return kadm.TopicDetail{}, err
-	}
-	detail := topics[topic]
-	return detail, detail.Err
 }

@@ -14,8 +14,9 @@ import (
 	"github.com/skiffmq/skiff/quorum/client"
 )
 
-// attemptTimeout bounds one CreateTopics: what is lost in a dead connection is given up and asked again under another name.
-const attemptTimeout = 10 * time.Second
+// attemptTimeout bounds one CreateTopics: what is lost in a dead connection, or waits for a frozen process, is given up and
+// asked again under another name.
+const attemptTimeout = time.Second
 
 // Failover signals the active controller and measures until the next CreateTopics is committed. With SIGKILL the node
 // is started again afterwards, with SIGSTOP it is resumed. The client is one that knew the old controller, as users' are.

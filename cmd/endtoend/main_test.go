@@ -11,6 +11,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/skiffmq/skiff/cmd/proctest"
+	"github.com/skiffmq/skiff/cmd/verify"
 )
 
 func TestMain(m *testing.M) { os.Exit(proctest.Main(m)) }
@@ -41,15 +42,26 @@ func createTopic(t *testing.T, c *proctest.Cluster, name string, partitions int3
 	return response
 }
 
+// viewOf asks one broker for its own metadata.
+func viewOf(t *testing.T, address string) *verify.View {
+	t.Helper()
+	view, err := verify.NewView(address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(view.Close)
+	return view
+}
+
 // awaitVisible waits until every broker by itself tells of the topic; a client may ask any of them first.
 func awaitVisible(t *testing.T, c *proctest.Cluster, topic string) {
 	t.Helper()
 	for _, seed := range c.BootstrapServers() {
-		admin := adminClient(t, seed)
+		view := viewOf(t, seed)
 		proctest.Eventually(t, patience, topic+" is visible on "+seed, func() error {
 			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 			defer cancel()
-			_, err := topicDetail(ctx, admin, topic)
+			_, err := view.Topic(ctx, topic)
 			return err
 		})
 	}

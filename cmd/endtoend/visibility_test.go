@@ -22,11 +22,11 @@ func TestACreatedTopicIsVisibleWhereItWasAskedForWhenTheAnswerArrives(t *testing
 		for n := range each {
 			topic := fmt.Sprintf("through-%s-%d", name, n)
 			ctx, cancel := context.WithTimeout(t.Context(), patience)
-			if _, err := adminClient(t, seed).CreateTopic(ctx, 1, 3, nil, topic); err != nil {
+			if err := viewOf(t, seed).CreateTopic(ctx, topic, 1, 3); err != nil {
 				t.Fatalf("create %s through %s: %v", topic, seed, err)
 			}
 			answered := time.Now()
-			if _, err := topicDetail(ctx, adminClient(t, seed), topic); err != nil {
+			if _, err := viewOf(t, seed).Topic(ctx, topic); err != nil {
 				t.Fatalf("%s was created through %s, and is not visible there: %v", topic, seed, err)
 			}
 			status, err := cluster.Status(name)
@@ -59,7 +59,7 @@ func visibleElsewhere(ctx context.Context, t *testing.T, cluster *proctest.Clust
 			return err
 		})
 		delays = append(delays, time.Since(answered))
-		if _, err := topicDetail(ctx, adminClient(t, seed), topic); err != nil {
+		if _, err := viewOf(t, seed).Topic(ctx, topic); err != nil {
 			t.Fatalf("%s has reached metadata offset %d, and does not tell of %s: %v", name, offset, topic, err)
 		}
 	}

@@ -60,6 +60,13 @@ func (t *Tail) Seen() []Read {
 	return slices.Clone(t.seen)
 }
 
+// Count gives how many records it was given so far.
+func (t *Tail) Count() int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return len(t.seen)
+}
+
 // Told gives the errors that the client handed on, for example that records which it had given were gone.
 func (t *Tail) Told() []error {
 	t.mu.Lock()
