@@ -263,6 +263,7 @@ func (c *Core) observeOrphan(o Observed) {
 
 // takeRestored ends the claim: a snapshot hides which entries took effect.
 func (c *Core) takeRestored(now time.Time) {
+	c.brokersChanged = true
 	c.endClaim(now, "the image was restored from a snapshot")
 	for _, f := range c.orphans {
 		c.lose(f, "the image was replaced by a snapshot")

@@ -1,7 +1,9 @@
 package active
 
 import (
+	"context"
 	"errors"
+	"net"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
@@ -91,6 +93,9 @@ type Config struct {
 	ElectInterval time.Duration
 	// ProposeTimeout is given to the Log with each entry; 0 means DefaultProposeTimeout.
 	ProposeTimeout time.Duration
+	// Dial connects to a broker's listener for a probe. Nil probes nobody: then sessions decide alone. The Core does not
+	// use it.
+	Dial func(ctx context.Context, address string) (net.Conn, error)
 	// Logger is told of claims and of faults; nil discards.
 	Logger hclog.Logger
 }

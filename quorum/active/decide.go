@@ -56,6 +56,7 @@ func (c *Core) decide(op *Op, env *controller.Env) {
 		d.writes = true
 		for i := range parts {
 			parts[i].owner, parts[i].last = d, i == len(parts)-1
+			c.countFencings(parts[i].before, parts[i].batch)
 		}
 		c.tip.stage(parts)
 		c.memory.add(op.key, d)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/skiffmq/skiff/fsm"
 	metadatav1 "github.com/skiffmq/skiff/proto/metadata/v1"
+	"github.com/skiffmq/skiff/quorum/controller"
 )
 
 // Event is something that happened to the Core. The kinds are in this file.
@@ -45,6 +46,28 @@ type Contact struct {
 	At             time.Time
 }
 
+// Closings brings the sessions that brokers closed without a goodbye since the last step.
+type Closings struct{ Closings []Closing }
+
+// Closing is the end of a broker's last session, at the time at which it was noticed.
+type Closing struct {
+	BrokerID    int32
+	BrokerEpoch int64
+	At          time.Time
+}
+
+// BrokersChanged says that brokers may have been unfenced, or registered other listeners, in the image of this node.
+type BrokersChanged struct{}
+
+// ProbeAnswered brings the result of a probe.
+type ProbeAnswered struct {
+	ID       uint64
+	BrokerID int32
+	Result   controller.ProbeResult
+	// Remote is the host:port that accepted.
+	Remote string
+}
+
 // Tick says that the time given by Core.NextTick has come.
 type Tick struct{}
 
@@ -73,6 +96,9 @@ func (Submitted) event()        {}
 func (ProposalAnswered) event() {}
 func (ClaimAnswered) event()    {}
 func (Contacts) event()         {}
+func (Closings) event()         {}
+func (BrokersChanged) event()   {}
+func (ProbeAnswered) event()    {}
 func (Tick) event()             {}
 func (Restored) event()         {}
 func (Observed) event()         {}
@@ -130,6 +156,12 @@ type Settle struct {
 	Outcome Outcome
 }
 
+// Probe wants a connection to be attempted, and closed without a byte. Its result comes back as ProbeAnswered.
+type Probe struct {
+	controller.Probe
+	Timeout time.Duration
+}
+
 // Note wants a line in the log of the process.
 type Note struct {
 	Level   hclog.Level
@@ -142,5 +174,6 @@ type Halt struct{ Err error }
 
 func (Propose) effect() {}
 func (Settle) effect()  {}
+func (Probe) effect()   {}
 func (Note) effect()    {}
 func (Halt) effect()    {}

@@ -42,12 +42,12 @@ type Loop struct {
 func New(cfg Config) *Loop {
 	cfg = cfg.withDefaults()
 	l := &Loop{
-		cfg:      cfg,
-		sessions: newSessions(func() time.Time { return cfg.Env().Now }),
-		box:      mailbox{wake: make(chan struct{}, 1)},
-		core:     NewCore(cfg),
-		changed:  make(chan struct{}),
+		cfg:     cfg,
+		box:     mailbox{wake: make(chan struct{}, 1)},
+		core:    NewCore(cfg),
+		changed: make(chan struct{}),
 	}
+	l.sessions = newSessions(func() time.Time { return cfg.Env().Now }, l.box.signal)
 	l.ownClaim.Store(-1)
 	l.status.Store(&Status{})
 	return l
@@ -90,8 +90,12 @@ func (l *Loop) arm(timer *time.Timer) {
 // arrived before now.
 func (l *Loop) step(ctx context.Context, events []Event) error {
 	now := l.cfg.Env().Now
-	if contacts := l.sessions.drain(); len(contacts) > 0 {
+	contacts, closings := l.sessions.drain()
+	if len(contacts) > 0 {
 		events = append([]Event{Contacts{contacts}}, events...)
+	}
+	if len(closings) > 0 {
+		events = append(events, Closings{closings})
 	}
 	effects := l.core.Step(now, events...)
 	l.publish()
@@ -102,6 +106,8 @@ func (l *Loop) step(ctx context.Context, events []Event) error {
 			l.propose(ctx, e)
 		case Settle:
 			e.Op.Deliver(e.Outcome)
+		case Probe:
+			l.probe(ctx, e)
 		case Note:
 			l.cfg.Logger.Log(e.Level, e.Message, e.Args...)
 		case Halt:
@@ -198,6 +204,9 @@ func (l *Loop) Leadership(leading bool, term uint64) {
 func (l *Loop) Observe(res fsm.Result, env *metadatav1.Envelope) {
 	if res.Outcome == fsm.Broken {
 		return // its proposer hears of it
+	}
+	if changesBrokers(res) {
+		l.box.brokersChanged()
 	}
 	o := NewObserved(res, env)
 	if o.Claim || o.ClaimOffset == l.ownClaim.Load() {

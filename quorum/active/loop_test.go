@@ -333,18 +333,25 @@ func TestMailboxIsBoundedWhileTheLoopIsBusy(t *testing.T) {
 
 func TestSessionsStampOnArrival(t *testing.T) {
 	now := time.UnixMilli(1000)
-	s := newSessions(func() time.Time { return now })
+	woken := 0
+	s := newSessions(func() time.Time { return now }, func() { woken++ })
 	s.Touch(2, 7, 50)
 	now = now.Add(time.Second)
 	s.Touch(1, 5, 60)
 	s.Touch(2, 6, 70) // an older incarnation
 	now = now.Add(time.Minute)
-	got := s.drain()
+	got, _ := s.drain()
 	want := []Contact{{1, 5, 60, time.UnixMilli(2000)}, {2, 7, 50, time.UnixMilli(1000)}}
 	if len(got) != 2 || got[0] != want[0] || got[1] != want[1] {
 		t.Fatalf("got %v, want %v", got, want)
 	}
-	if len(s.drain()) != 0 {
-		t.Fatal("contacts are reported twice")
+	s.Closed(3, 9)
+	s.Closed(3, 9)
+	contacts, closings := s.drain()
+	if len(contacts) != 0 || woken != 2 || len(closings) != 1 || closings[0] != (Closing{3, 9, now}) {
+		t.Fatalf("then %v and %v, woken %d times", contacts, closings, woken)
+	}
+	if _, closings = s.drain(); len(closings) != 0 {
+		t.Fatal("closings are reported twice")
 	}
 }

@@ -13,8 +13,8 @@ var (
 // mailbox brings events to the goroutine of Loop.Run. Nobody waits to put one in.
 //
 // It is bounded (I20) although post refuses nothing: requests are counted; answers and deadlines belong to requests and
-// entries in flight, which are; hints and observed claims replace each other; observed entries are those of the one
-// claim that is open here, of which Depth are in flight.
+// entries in flight, which are, and so are probes; hints and observed claims replace each other; observed entries are
+// those of the one claim that is open here, of which Depth are in flight.
 type mailbox struct {
 	// wake holds one token while there may be events.
 	wake chan struct{}
@@ -26,9 +26,11 @@ type mailbox struct {
 	ops, bytes          int
 	queued, queuedBytes int
 	// hint is the latest, nil if there is none; lost tells that one of those since take was "not leading".
-	hint   *LeadershipHint
-	lost   bool
-	closed bool
+	hint *LeadershipHint
+	lost bool
+	// brokers tells that brokers changed since take.
+	brokers bool
+	closed  bool
 }
 
 // submit puts a request in, or returns errFull or errClosed.
@@ -87,6 +89,14 @@ func (m *mailbox) merge(ev Event) bool {
 	return false
 }
 
+// brokersChanged puts in one BrokersChanged, however often it is called.
+func (m *mailbox) brokersChanged() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.brokers = true
+	m.signal()
+}
+
 func (m *mailbox) signal() {
 	select {
 	case m.wake <- struct{}{}:
@@ -99,7 +109,10 @@ func (m *mailbox) take() []Event {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	events := append(m.hints(), m.events...)
-	m.events, m.hint, m.lost = nil, nil, false
+	if m.brokers {
+		events = append(events, BrokersChanged{})
+	}
+	m.events, m.hint, m.lost, m.brokers = nil, nil, false, false
 	m.queued += m.ops // until setQueued knows better
 	m.queuedBytes += m.bytes
 	m.ops, m.bytes = 0, 0

@@ -67,6 +67,11 @@ type Core struct {
 
 	// liveness is written only between decisions.
 	liveness *controller.Liveness
+	// watch finds dead brokers before their sessions end; brokersChanged tells that it has to look at the image, and
+	// refused are those that were found and not decided yet.
+	watch          *controller.Watch
+	brokersChanged bool
+	refused        []controller.RefusedProbe
 	// routines are done at ticks, the next of which is due at nextTick.
 	routines []*routine
 	nextTick time.Time
@@ -87,6 +92,11 @@ type Counts struct {
 	Unknown  uint64 // entries of ours whose outcome was not answered
 	Misfits  uint64 // decisions that did not fold, or panicked
 	Answered uint64 // requests that were answered
+	Herds    uint64 // sessions that were closed in a herd, so that no probe decided
+	// Probes that were answered, by result.
+	Probes [controller.NumProbeResults]uint64
+	// Fencings are the brokers that this node decided to fence, by reason.
+	Fencings [NumFencings]uint64
 }
 
 // NewCore makes a Core that is idle.
@@ -96,8 +106,9 @@ func NewCore(cfg Config) *Core {
 		cfg:        cfg,
 		entryBytes: fsm.MaxEntryBytes - envelopeOverhead,
 		liveness:   controller.NewLiveness(cfg.SessionTimeout),
-		routines:   newRoutines(cfg),
-		stallMax:   cfg.SessionTimeout / 2,
+		watch:      controller.NewWatch(), brokersChanged: true,
+		routines: newRoutines(cfg),
+		stallMax: cfg.SessionTimeout / 2,
 	}
 }
 
@@ -108,7 +119,9 @@ func (c *Core) Step(now time.Time, events ...Event) []Effect {
 	for _, ev := range events {
 		c.take(now, ev)
 	}
+	c.fenceRefused()
 	c.pump(now)
+	c.probe(now)
 	return c.effects
 }
 
@@ -125,6 +138,12 @@ func (c *Core) take(now time.Time, ev Event) {
 		c.takeAnswer(now, ev)
 	case Contacts:
 		c.takeContacts(ev.Contacts)
+	case Closings:
+		c.takeClosings(ev.Closings)
+	case BrokersChanged:
+		c.brokersChanged = true
+	case ProbeAnswered:
+		c.takeProbeAnswer(ev)
 	case Tick:
 		c.takeTick(now)
 	case Observed:
@@ -262,6 +281,9 @@ func (c *Core) note(level hclog.Level, msg string, args ...any) {
 func (c *Core) NextTick() time.Time {
 	switch {
 	case c.phase == Open:
+		if due := c.watch.NextDue(); !due.IsZero() && due.Before(c.nextTick) {
+			return due
+		}
 		return c.nextTick
 	case c.phase == Idle && c.leading:
 		return c.claimAt
@@ -276,12 +298,16 @@ func (c *Core) QueueLen() (ops, bytes int) {
 
 // Status describes the Core.
 func (c *Core) Status() Status {
-	renewing := c.phase == Claiming && c.claim.renewal
-	s := Status{Phase: c.phase, Active: c.phase == Open || renewing, Leading: c.leading, Term: c.term, Queued: len(c.queue), Orphans: len(c.orphans), Counts: c.counts}
+	s := Status{Phase: c.phase, Active: c.active(), Leading: c.leading, Term: c.term, Queued: len(c.queue), Orphans: len(c.orphans), Counts: c.counts}
 	if c.tip != nil {
 		s.ControllerEpoch, s.ClaimOffset, s.InFlight = c.tip.epoch, c.tip.claimOffset, len(c.tip.flights)
 	}
 	return s
+}
+
+// active tells that the node decides, or will again as soon as a barrier's claim is applied.
+func (c *Core) active() bool {
+	return c.phase == Open || c.phase == Claiming && c.claim.renewal
 }
 
 // Status is what a Core looks like from outside.

@@ -94,6 +94,12 @@ func (l *Liveness) LastContact(id int32) (time.Time, bool) {
 	return c.last, ok
 }
 
+// HeardSince tells whether broker id was heard after t, in brokerEpoch or a later one.
+func (l *Liveness) HeardSince(id int32, brokerEpoch int64, t time.Time) bool {
+	c, ok := l.brokers[id]
+	return ok && c.brokerEpoch >= brokerEpoch && (c.brokerEpoch > brokerEpoch || c.last.After(t))
+}
+
 // Alive tells whether broker id was heard in exactly brokerEpoch within the session timeout.
 func (l *Liveness) Alive(id int32, brokerEpoch int64, now time.Time) bool {
 	c, ok := l.brokers[id]

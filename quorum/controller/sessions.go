@@ -2,6 +2,7 @@ package controller
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -68,4 +69,41 @@ func FenceBroker(img *fsm.Image, env *Env, id int32, why *metadatav1.Reason) Dec
 		Batches:  env.batches(img, why, env.fence(img, []*fsm.Broker{b})),
 		Remember: clearShutdowns([]int32{id}),
 	}
+}
+
+// FenceRefused fences the brokers whose processes a probe has shown to be gone, all decided together, none of them
+// acceptable as leader. One that has registered again or was heard since then is left alone. The reply lists the fenced.
+func FenceRefused(img *fsm.Image, env *Env, refused []RefusedProbe) Decision[[]int32] {
+	var brokers []*fsm.Broker
+	var ids []int32
+	var said []string
+	for _, r := range slices.SortedFunc(slices.Values(refused), byBroker) {
+		b, ok := img.Broker(r.BrokerID)
+		if !ok || b.Fenced || b.Epoch != r.BrokerEpoch || env.Liveness.HeardSince(b.ID, b.Epoch, r.Since) {
+			continue
+		}
+		brokers, ids = append(brokers, b), append(ids, b.ID)
+		if len(said) < maxNamedInReason {
+			said = append(said, r.text())
+		}
+	}
+	if len(brokers) == 0 {
+		return Decision[[]int32]{}
+	}
+	if more := len(brokers) - len(said); more > 0 {
+		said = append(said, fmt.Sprintf("and %d more", more))
+	}
+	return Decision[[]int32]{
+		Batches:  env.batches(img, reason("probe_refused", "%s", strings.Join(said, ", ")), env.fence(img, brokers)),
+		Reply:    ids,
+		Remember: clearShutdowns(ids),
+	}
+}
+
+func (r RefusedProbe) text() string {
+	what := "closed its session without a goodbye"
+	if r.AfterClaim {
+		what = "was not heard since the claim"
+	}
+	return fmt.Sprintf("broker %d %s and %s, which accepted connections before, refuses them", r.BrokerID, what, r.Address)
 }

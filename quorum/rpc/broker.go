@@ -14,6 +14,7 @@ type brokerService struct {
 	Deps
 	// pending are the brokers a heartbeat of which is being decided.
 	pending pendingSet
+	streams openStreams
 }
 
 // Register has package controller decide it.
@@ -31,26 +32,61 @@ func (s *brokerService) ReserveProducerIDs(ctx context.Context, req *controllerv
 	return do(ctx, s.Deps, controller.ReserveProducerIDs, req, byBroker(ctx, "ReserveProducerIDs"))
 }
 
-// pendingSet holds brokers. It lets one heartbeat of each be decided at a time, whatever the number of its streams.
+// pendingSet holds decisions that are awaited. It lets one heartbeat and one goodbye of each broker be decided at a
+// time, whatever the number of its streams. A goodbye has a place of its own because it is said only once.
 type pendingSet struct {
-	// mu guards ids.
-	mu  sync.Mutex
-	ids map[int32]struct{}
+	// mu guards keys.
+	mu   sync.Mutex
+	keys map[pendingKey]struct{}
 }
 
-// enter adds a broker, unless it is there.
-func (p *pendingSet) enter(id int32) bool {
+type pendingKey struct {
+	broker  int32
+	goodbye bool
+}
+
+func pendingFor(req *controllerv1.SessionRequest) pendingKey {
+	return pendingKey{broker: req.GetBrokerId(), goodbye: req.GetGoodbye()}
+}
+
+// enter adds a decision, unless it is there.
+func (p *pendingSet) enter(key pendingKey) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if _, ok := p.ids[id]; ok {
+	if _, ok := p.keys[key]; ok {
 		return false
 	}
-	p.ids[id] = struct{}{}
+	p.keys[key] = struct{}{}
 	return true
 }
 
-func (p *pendingSet) leave(id int32) {
+func (p *pendingSet) leave(key pendingKey) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	delete(p.ids, id)
+	delete(p.keys, key)
+}
+
+// openStreams counts the sessions of each broker: only the end of the last one says something.
+type openStreams struct {
+	// mu guards of.
+	mu sync.Mutex
+	of map[int32]int
+}
+
+func (o *openStreams) enter(broker int32) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.of[broker]++
+}
+
+// leave returns how many are left.
+func (o *openStreams) leave(broker int32) int {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.of[broker]--
+	left := o.of[broker]
+	if left == 0 {
+		delete(o.of, broker)
+	}
+	return left
 }

@@ -64,7 +64,9 @@ func RegisterServices(s *grpc.Server, d Deps) {
 	if d.Logger == nil {
 		d.Logger = hclog.NewNullLogger()
 	}
-	controllerv1.RegisterBrokerServiceServer(s, &brokerService{Deps: d, pending: pendingSet{ids: map[int32]struct{}{}}})
+	controllerv1.RegisterBrokerServiceServer(s, &brokerService{
+		Deps: d, pending: pendingSet{keys: map[pendingKey]struct{}{}}, streams: openStreams{of: map[int32]int{}},
+	})
 	controllerv1.RegisterAdminServiceServer(s, &adminService{Deps: d})
 	controllerv1.RegisterMetadataServiceServer(s, &metadataService{Deps: d, slots: make(chan struct{}, maxFollowers)})
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"sync/atomic"
 	"time"
 
 	"google.golang.org/grpc"
@@ -31,8 +32,14 @@ type session struct {
 	answers chan *controllerv1.SessionResponse
 	// broken receives why the session ends. Invariant: capacity 1; the first reason counts.
 	broken chan error
-	// brokerID is set by the first heartbeat, -1 before it.
-	brokerID int32
+	// ours is set when this side ends the session.
+	ours atomic.Bool
+
+	// The receiving goroutine owns the following. brokerID is set by the first heartbeat, -1 before it; brokerEpoch is
+	// that of the last one, which said goodbye if leaving is set.
+	brokerID    int32
+	brokerEpoch int64
+	leaving     bool
 }
 
 // Session notes heartbeats as they arrive and answers them, until the broker goes or this node is no longer active.
@@ -69,6 +76,7 @@ func (ss *session) send(changed <-chan struct{}) error {
 		case <-changed:
 			changed = ss.Loop.Changed()
 			if !ss.Loop.Active() {
+				ss.ours.Store(true)
 				return ss.notActive()
 			}
 		}
@@ -93,18 +101,45 @@ func (ss *session) flush(reason error) error {
 func (ss *session) receive() {
 	for {
 		req, err := ss.stream.Recv()
-		if err == nil {
-			err = ss.take(req)
-		}
-		switch {
-		case errors.Is(err, io.EOF):
-			ss.end(nil)
-			return
-		case err != nil:
+		if err != nil {
+			ss.left(!ss.ours.Load())
+			if errors.Is(err, io.EOF) {
+				err = nil
+			}
 			ss.end(err)
 			return
 		}
+		if err := ss.take(req); err != nil {
+			ss.left(false)
+			ss.refuseFurther(err)
+			return
+		}
 	}
+}
+
+// left notes the end of the stream. If its peer ended it, without a goodbye and without another one, the broker may be
+// gone.
+func (ss *session) left(byPeer bool) {
+	if ss.brokerID < 0 {
+		return
+	}
+	others := ss.streams.leave(ss.brokerID)
+	if byPeer && others == 0 && !ss.leaving {
+		ss.mayBeGone(ss.brokerID, ss.brokerEpoch)
+	}
+}
+
+// mayBeGone tells the active controller of a broker that it can hear no longer.
+func (ss *session) mayBeGone(broker int32, brokerEpoch int64) {
+	if b, ok := ss.Image().Broker(broker); ok && b.Epoch == brokerEpoch {
+		ss.Loop.Sessions().Closed(broker, brokerEpoch)
+	}
+}
+
+// refuseFurther ends the session from this side.
+func (ss *session) refuseFurther(why error) {
+	ss.ours.Store(true)
+	ss.end(why)
 }
 
 func (ss *session) end(err error) {
@@ -123,7 +158,11 @@ func (ss *session) take(req *controllerv1.SessionRequest) error {
 		return ss.refuse(controllerv1.ErrorCode_ERROR_CODE_INVALID_REQUEST,
 			"a heartbeat of broker %d came on the session of broker %d", req.GetBrokerId(), ss.brokerID)
 	}
-	ss.brokerID = req.GetBrokerId()
+	if ss.brokerID < 0 {
+		ss.brokerID = req.GetBrokerId()
+		ss.streams.enter(ss.brokerID)
+	}
+	ss.brokerEpoch, ss.leaving = req.GetBrokerEpoch(), req.GetGoodbye()
 	img := ss.Image()
 	if b, ok := img.Broker(req.GetBrokerId()); ok && b.Epoch == req.GetBrokerEpoch() && !req.GetGoodbye() {
 		ss.Loop.Sessions().Touch(req.GetBrokerId(), req.GetBrokerEpoch(), req.GetMetadataOffset())
@@ -131,7 +170,7 @@ func (ss *session) take(req *controllerv1.SessionRequest) error {
 	if !controller.NeedsDecision(img, req) {
 		return ss.answer(steady(img, req))
 	}
-	if !ss.pending.enter(req.GetBrokerId()) {
+	if !ss.pending.enter(pendingFor(req)) {
 		return ss.answer(asItIs(img, req))
 	}
 	go ss.decide(req)
@@ -139,9 +178,9 @@ func (ss *session) take(req *controllerv1.SessionRequest) error {
 }
 
 // decide has one heartbeat decided. What cannot be decided now is answered with the state as it is: the next heartbeat
-// asks again.
+// asks again, and a broker whose goodbye was not decided is gone without one.
 func (ss *session) decide(req *controllerv1.SessionRequest) {
-	defer ss.pending.leave(req.GetBrokerId())
+	defer ss.pending.leave(pendingFor(req))
 	// A goodbye must be decided although its stream ends.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ss.stream.Context()), heartbeatTimeout)
 	defer cancel()
@@ -149,14 +188,17 @@ func (ss *session) decide(req *controllerv1.SessionRequest) {
 	resp, _, err := active.Do(ctx, ss.Loop, controller.Heartbeat, req, by.cause, fsm.UUID{})
 	switch {
 	case active.IsRefused(err, controllerv1.ErrorCode_ERROR_CODE_NOT_CONTROLLER):
-		ss.end(ss.status(err))
+		ss.refuseFurther(ss.status(err))
 		return
+	case err != nil && req.GetGoodbye():
+		ss.mayBeGone(req.GetBrokerId(), req.GetBrokerEpoch())
+		fallthrough
 	case err != nil:
 		ss.Logger.Warn("a heartbeat was not decided", "broker", req.GetBrokerId(), "error", err)
 		resp = asItIs(ss.Image(), req)
 	}
 	if err := ss.answer(resp); err != nil {
-		ss.end(err)
+		ss.refuseFurther(err)
 	}
 }
 

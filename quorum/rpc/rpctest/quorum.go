@@ -36,6 +36,8 @@ type Options struct {
 	Feed feed.Options
 	// Defaults of the controller; Kafka's own by default.
 	Defaults *controller.Defaults
+	// Probe connects to brokers; nil probes nobody.
+	Probe func(ctx context.Context, address string) (net.Conn, error)
 	// Logger of everything; nothing by default.
 	Logger hclog.Logger
 }
@@ -209,7 +211,7 @@ func (q *Quorum) newNode(ctx context.Context, i int, img *fsm.Image) *Node {
 	rnd := rand.New(rand.NewPCG(uint64(i), 7))
 	n.Loop = active.New(active.Config{
 		NodeID: n.ID, DirectoryID: fsm.UUID{byte(i), 1}, IncarnationID: fsm.UUID{byte(i), 2},
-		Depth: q.opts.Depth, Log: nodeLog{n}, Image: n.Image, SessionTimeout: q.opts.SessionTimeout, Logger: q.opts.Logger.Named(n.Addr),
+		Depth: q.opts.Depth, Dial: q.opts.Probe, Log: nodeLog{n}, Image: n.Image, SessionTimeout: q.opts.SessionTimeout, Logger: q.opts.Logger.Named(n.Addr),
 		Env: func() *controller.Env {
 			return &controller.Env{Now: time.Now(), Rand: rnd, Limits: controller.DefaultLimits(), Defaults: *q.opts.Defaults}
 		},
