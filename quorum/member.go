@@ -103,6 +103,7 @@ func (m *member) loopConfig() active.Config {
 		Log: m.proposer, Image: m.machine.image.Load, Env: m.env,
 		Registration:   m.registration(),
 		SessionTimeout: m.cfg.SessionTimeout,
+		Dial:           m.dialBroker,
 		Logger:         m.logger.Named("active"),
 	}
 }

@@ -36,7 +36,7 @@ func newMetrics(n *Node) (*metrics, error) {
 			Buckets: prometheus.ExponentialBuckets(0.001, 4, 10),
 		}),
 	}
-	for _, c := range []prometheus.Collector{m.appendSeconds, m.appendBytes, m.snapshots, m.snapshotTook, newGauges(n)} {
+	for _, c := range []prometheus.Collector{m.appendSeconds, m.appendBytes, m.snapshots, m.snapshotTook, newGauges(n), newBrokerMetrics(n)} {
 		if err := n.cfg.Registerer.Register(c); err != nil {
 			return nil, err
 		}
