@@ -46,6 +46,8 @@ type member struct {
 	metrics  *metrics
 	// frozen wakes followLeadership when the image freezes.
 	frozen signal
+	// leaderLost wakes watchLeader when the leader has ended a connection.
+	leaderLost signal
 
 	// serving is set while Raft messages can be taken; lastIndex stands for Raft's before it runs.
 	serving   atomic.Bool
@@ -62,7 +64,7 @@ func openMember(n *Node) (*member, error) {
 	m := &member{
 		node: n, cfg: n.cfg, logger: n.logger, self: id.meta.self(), plan: id.meta.Plan,
 		size: &logSize{}, metrics: n.metrics, acked: transport.NewAcknowledged(),
-		feed: feed.New(feed.Options{}), proposer: newProposer(), frozen: make(signal, 1),
+		feed: feed.New(feed.Options{}), proposer: newProposer(), frozen: make(signal, 1), leaderLost: make(signal, 1),
 	}
 	m.ctx, m.cancel = context.WithCancel(context.Background())
 	m.machine = m.newMachine()
@@ -155,6 +157,7 @@ func (m *member) openRaft(dir string) error {
 	gate := &transport.Gate{Self: m.self, Standing: m.standing, Acked: m.acked}
 	m.layer = transport.NewLayer(gate, m.node.book, m.cfg.Dial)
 	m.layer.OnRefused(m.judgeRefusals)
+	m.layer.OnLost(m.connectionLost)
 	m.network = transport.NewNetwork(m.layer, quietly(m.logger.Named("raft")))
 	m.raft, err = raft.NewRaft(m.cfg.raftConfig(m.self, quietly(m.logger.Named("raft"))), m.machine, cache, m.store, snapshots, m.network)
 	if err != nil {
@@ -172,6 +175,7 @@ func (m *member) run() {
 	m.wg.Go(func() { m.serve(listener) })
 	m.wg.Go(m.decide)
 	m.wg.Go(m.followLeadership)
+	m.wg.Go(m.watchLeader)
 	m.wg.Go(m.register)
 	m.wg.Go(m.snaps.run)
 	m.serving.Store(true)

@@ -24,7 +24,7 @@ func isNotFound(err error) bool { return err != nil && err.Error() == errNotFoun
 // vote is whom this node voted for last. hashicorp/raft writes it in two steps, the term first; a crash between them
 // would pair the new term with the previous term's candidate, who could then have the vote without the check of its
 // log. So the term is held back until the candidate comes, and both are written as one value.
-// Owned by Raft's main goroutine: nobody else reads or writes votes.
+// Owned by Raft's main goroutine, but for term and candidate, which read the store and may be called from any.
 type vote struct {
 	held     uint64
 	holding  bool

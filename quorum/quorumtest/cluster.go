@@ -155,12 +155,12 @@ func (c *Cluster) Terminate(n *Node) error {
 	return err
 }
 
-// Crash stops a node without a word to anybody: nothing is handed over and its connections are reset.
+// Crash stops a node without a word to anybody: nothing is handed over, its port refuses and its connections are reset.
 func (c *Cluster) Crash(n *Node) {
 	if n.Node == nil {
 		return
 	}
-	c.Net.Reset(n.Name)
+	c.Net.Kill(n.Name)
 	if err := n.Node.Close(); err != nil {
 		c.t.Errorf("close %s: %v", n.Name, err)
 	}

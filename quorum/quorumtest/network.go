@@ -17,6 +17,7 @@ type Network struct {
 	listeners map[string]*listener // by address; guarded by mu
 	links     map[direction]*link  // guarded by mu
 	conns     map[*conn]struct{}   // guarded by mu
+	dead      map[string]bool      // hosts whose process was killed and has not listened since; guarded by mu
 	nextPort  int                  // guarded by mu
 }
 
@@ -27,7 +28,7 @@ type direction struct{ from, to string }
 func NewNetwork() *Network {
 	return &Network{
 		listeners: make(map[string]*listener), links: make(map[direction]*link),
-		conns: make(map[*conn]struct{}), nextPort: 1024,
+		conns: make(map[*conn]struct{}), dead: make(map[string]bool), nextPort: 1024,
 	}
 }
 
@@ -56,6 +57,7 @@ func (h *Host) Listen(port int) (net.Listener, error) {
 	}
 	l := &listener{net: n, addr: addr, queue: make(chan *conn), closed: make(chan struct{})}
 	n.listeners[string(addr)] = l
+	delete(n.dead, h.Name)
 	return l, nil
 }
 
@@ -77,6 +79,9 @@ func (h *Host) Dial(ctx context.Context, addr string) (net.Conn, error) {
 	}
 	n.mu.Lock()
 	l := n.listeners[addr]
+	if n.dead[host] {
+		l = nil
+	}
 	n.mu.Unlock()
 	if l == nil {
 		return fail(syscall.ECONNREFUSED)
@@ -141,7 +146,16 @@ func (n *Network) Rejoin(a, b string) {
 	n.Heal(b, a)
 }
 
-// Reset closes every connection of a host, as the system does with those of a process that died.
+// Kill does to the network what the system does when a host's process is killed: its ports refuse, and then its
+// connections are reset. It ends when the host listens again.
+func (n *Network) Kill(host string) {
+	n.mu.Lock()
+	n.dead[host] = true
+	n.mu.Unlock()
+	n.Reset(host)
+}
+
+// Reset breaks every connection of a host; it can be dialed as before.
 func (n *Network) Reset(host string) {
 	for _, c := range n.connsOf(host) {
 		c.in.abort(syscall.ECONNRESET)

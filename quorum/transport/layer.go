@@ -7,6 +7,7 @@ import (
 	"maps"
 	"net"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/hashicorp/raft"
@@ -38,6 +39,8 @@ type Layer struct {
 
 	// refused is told of the problems after a peer has refused this node, on the goroutine that dialed.
 	refused func(map[PeerID]Problem)
+	// lost is told of each connection that its peer has ended, on the goroutine that read or wrote.
+	lost func(PeerID)
 
 	mu       sync.Mutex
 	problems map[PeerID]Problem // guarded by mu; only members of Raft's configuration are dialed
@@ -66,15 +69,23 @@ var _ raft.StreamLayer = (*Layer)(nil)
 // before the layer is used.
 func (l *Layer) OnRefused(f func(map[PeerID]Problem)) { l.refused = f }
 
+// OnLost sets who is told when a peer ends a connection. It does not block, and is set before the layer is used.
+func (l *Layer) OnLost(f func(PeerID)) { l.lost = f }
+
 // Admit takes a connection whose first bytes are a preamble's: it judges, answers and, if accepted, hands the
 // connection to Raft. It closes every other one. The error says why a connection was not handed over.
 func (l *Layer) Admit(conn net.Conn) error {
-	if err := Welcome(conn, l.gate.Judge); err != nil {
+	var peer PeerID
+	err := Welcome(conn, func(p Preamble) Answer {
+		peer = p.From
+		return l.gate.Judge(p)
+	})
+	if err != nil {
 		conn.Close()
 		return err
 	}
 	select {
-	case l.accepted <- conn:
+	case l.accepted <- l.watch(conn, peer):
 		return nil
 	case <-l.closed:
 		conn.Close()
@@ -178,7 +189,23 @@ func (l *Layer) dialOne(ctx context.Context, peer PeerID, address string) (net.C
 		conn.Close()
 		return nil, err
 	}
-	return conn, nil
+	return l.watch(conn, peer), nil
+}
+
+// Refuses tells whether nobody listens where the peer is reached: every address that the book gives answers a new
+// connection with ECONNREFUSED, which only a system says whose process is gone. Silence is no answer.
+func (l *Layer) Refuses(ctx context.Context, peer PeerID) bool {
+	addresses := l.book.Lookup(peer)
+	for _, address := range addresses {
+		conn, err := l.dial(ctx, address)
+		if err == nil {
+			conn.Close()
+		}
+		if !errors.Is(err, syscall.ECONNREFUSED) {
+			return false
+		}
+	}
+	return len(addresses) > 0
 }
 
 // greet is the dialer's side of the handshake.

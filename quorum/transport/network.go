@@ -1,7 +1,9 @@
 package transport
 
 import (
+	"context"
 	"io"
+	"sync"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
@@ -16,6 +18,8 @@ const (
 	poolMax = 3
 	// rpcsInFlight of 1 switches pipelining off: with more a follower can be wedged for ever (hashicorp/raft#612).
 	rpcsInFlight = 1
+	// protocolVersion of a request that this node makes to itself.
+	protocolVersion raft.ProtocolVersion = 3
 )
 
 // Network is raft's network transport over a Layer. It embeds the concrete type, not the interface, so that every
@@ -23,6 +27,12 @@ const (
 type Network struct {
 	*raft.NetworkTransport
 	acked *Acknowledged
+	ear   ear
+
+	inbound chan raft.RPC
+	closed  chan struct{}
+	closing sync.Once
+	wg      sync.WaitGroup
 }
 
 // NewNetwork starts the transport on the layer and owns it: Close closes the layer.
@@ -34,7 +44,85 @@ func NewNetwork(layer *Layer, logger hclog.Logger) *Network {
 		Timeout:         rpcTimeout,
 		Logger:          logger,
 	})
-	return &Network{NetworkTransport: inner, acked: layer.gate.Acked}
+	n := &Network{NetworkTransport: inner, acked: layer.gate.Acked, inbound: make(chan raft.RPC), closed: make(chan struct{})}
+	n.wg.Go(n.relay)
+	return n
+}
+
+// Consumer gives the requests that Raft answers: those of the peers, and those that this node makes to itself.
+func (n *Network) Consumer() <-chan raft.RPC { return n.inbound }
+
+// relay hands the peers' requests to Raft and listens who leads.
+func (n *Network) relay() {
+	for {
+		select {
+		case rpc := <-n.NetworkTransport.Consumer():
+			n.ear.listen(rpc.Command)
+			select {
+			case n.inbound <- rpc:
+			case <-n.closed:
+				return
+			}
+		case <-n.closed:
+			return
+		}
+	}
+}
+
+// Heard tells who spoke as the leader last.
+func (n *Network) Heard() Heard { return n.ear.heard() }
+
+// Campaign has this node stand for election now, as if the leader had asked it to take over (Raft thesis 3.10): the
+// others vote although they know a leader. It returns when Raft has taken the request.
+func (n *Network) Campaign(ctx context.Context, self PeerID) error {
+	answer := make(chan raft.RPCResponse, 1)
+	header := raft.RPCHeader{ProtocolVersion: protocolVersion, ID: []byte(self.String()), Addr: []byte(self.String())}
+	select {
+	case n.inbound <- raft.RPC{Command: &raft.TimeoutNowRequest{RPCHeader: header}, RespChan: answer}:
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-n.closed:
+		return raft.ErrTransportShutdown
+	}
+	select {
+	case response := <-answer:
+		return response.Error
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-n.closed:
+		return raft.ErrTransportShutdown
+	}
+}
+
+// Close ends every request and closes the layer.
+func (n *Network) Close() error {
+	n.closing.Do(func() { close(n.closed) })
+	err := n.NetworkTransport.Close()
+	n.wg.Wait()
+	return err
+}
+
+// RequestVote asks for a vote. Raft asks once, and a connection that was kept from before the peer started anew fails
+// only when it is used: it must not cost the vote. The same question in the same term has the same answer.
+func (n *Network) RequestVote(id raft.ServerID, target raft.ServerAddress, args *raft.RequestVoteRequest, resp *raft.RequestVoteResponse) error {
+	return freshly(func() error { return n.NetworkTransport.RequestVote(id, target, args, resp) })
+}
+
+// RequestPreVote asks whether the peer would vote. See RequestVote.
+func (n *Network) RequestPreVote(id raft.ServerID, target raft.ServerAddress, args *raft.RequestPreVoteRequest, resp *raft.RequestPreVoteResponse) error {
+	return freshly(func() error { return n.NetworkTransport.RequestPreVote(id, target, args, resp) })
+}
+
+// freshly asks again while connections turn out to be gone: at most as many as are kept, then on a new one.
+func freshly(ask func() error) error {
+	err := ask()
+	for range poolMax {
+		if err == nil || !isGone(err) {
+			break
+		}
+		err = ask()
+	}
+	return err
 }
 
 // SetHeartbeatHandler does nothing: heartbeats go to Raft's main goroutine like every other RPC. On the fast path
