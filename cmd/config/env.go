@@ -2,15 +2,14 @@ package config
 
 import (
 	"regexp"
-	"slices"
 	"strings"
 )
 
 // Prefixes of the environment's variables, in ascending precedence.
 var envPrefixes = []string{"KAFKA_", "SKIFF_"}
 
-// toolVariables are variables of ours that are not keys: the tool and the tests read them.
-var toolVariables = []string{"SKIFF_DATA", "SKIFF_CI", "SKIFF_KEEP", "SKIFF_BOOTSTRAP_SERVER", "SKIFF_CONTROLLERS", "SKIFF_CONFIG"}
+// ownVariables matches variables of ours that are not keys: the tool and the tests read them.
+var ownVariables = regexp.MustCompile(`^SKIFF_(DATA|CI|KEEP|BIN|TEST_.*)$`)
 
 // serviceLink matches the variables that Kubernetes puts into every pod for a Service named skiff or kafka.
 var serviceLink = regexp.MustCompile(`^(SERVICE_HOST|SERVICE_PORT(_.*)?|PORT(_\d+_(TCP|UDP)(_.*)?)?)$`)
@@ -51,7 +50,7 @@ func (f *envFound) add(names map[string]string, prefix, rest, value string) {
 		f.settings = append(f.settings, s)
 		return
 	}
-	if slices.Contains(toolVariables, prefix+rest) || serviceLink.MatchString(rest) {
+	if ownVariables.MatchString(prefix+rest) || serviceLink.MatchString(rest) {
 		return
 	}
 	if key, ok := unusedEnv(rest); ok {
