@@ -34,7 +34,7 @@ RACE := $(if $(HAVE_CC),-race,)
 
 # Packages whose tests run clusters of real processes go one after the other, after the rest: two clusters at a time on a small machine
 # measure each other. Both parts run even when the first one fails.
-PROCESS_TESTS := /cmd/(skiff|skiff/up|proctest|endtoend)$$
+PROCESS_TESTS := /cmd/(skiff|skiff/up|proctest|torture|endtoend)$$
 define go_test
 @packages=$$(go list $(PKG)); status=0; \
 plain=$$(grep -vE '$(PROCESS_TESTS)' <<<"$$packages" || true); \
@@ -73,6 +73,19 @@ stress: ## run one test many times: make stress RUN=TestX PKG=./fsm COUNT=200
 .PHONY: sim
 sim: ## simulate whole clusters in virtual time: fresh seeds (SEEDS=1000) or one (SEED=42 STEPS=20000)
 	go run ./cmd/sim -seed '$(SEED)' -seeds '$(SEEDS)' -steps '$(STEPS)' $(ARGS)
+
+# Faults on a cluster of real processes: SECONDS of them, and OUT for the report; a SEED repeats schedule and workload.
+SECONDS ?= 900
+OUT ?=
+TORTURE = go test -count=1 -v -timeout $$(($(1) + 1800))s -run TestNothingAcknowledgedIsLostUnderTorture ./cmd/torture -args -seconds '$(1)' -seed '$(SEED)' -out '$(abspath $(OUT))'
+
+.PHONY: verify
+verify: ## kill, pause and starve real nodes for a minute while records flow, then check every acknowledged one (SEED=42)
+	$(call TORTURE,60)
+
+.PHONY: torture
+torture: ## the same for SECONDS=900 (SEED=42 OUT=docs/runs/x.md)
+	$(call TORTURE,$(SECONDS))
 
 .PHONY: fuzz
 fuzz: ## run each fuzz target in turn for FUZZTIME (PKG, RUN narrow it)

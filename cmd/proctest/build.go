@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -45,16 +46,34 @@ func Binary(t testing.TB) string {
 	return path
 }
 
+// BinaryWithTag builds skiff with a build tag and returns its path. SKIFF_BIN does not stand for it.
+func BinaryWithTag(t testing.TB, tag string) string {
+	t.Helper()
+	if run.build == nil {
+		t.Fatal("proctest: TestMain does not call proctest.Main")
+	}
+	path, err := compile("skiff-"+tag, "-tags", tag)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
 func build() (string, error) {
 	if path := os.Getenv("SKIFF_BIN"); path != "" {
 		return filepath.Abs(path)
 	}
+	return compile("skiff")
+}
+
+// compile builds skiff under a name in the directory of the run.
+func compile(name string, flags ...string) (string, error) {
 	root, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}").Output()
 	if err != nil {
 		return "", fmt.Errorf("find the module: %w", err)
 	}
-	path := filepath.Join(run.dir, "skiff")
-	cmd := exec.Command("go", "build", "-o", path, "./cmd/skiff")
+	path := filepath.Join(run.dir, name)
+	cmd := exec.Command("go", slices.Concat([]string{"build", "-o", path}, flags, []string{"./cmd/skiff"})...)
 	cmd.Dir = strings.TrimSpace(string(root))
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {

@@ -35,6 +35,8 @@ type Options struct {
 	Set []string
 	// Dir of the cluster's data; empty for a new one.
 	Dir string
+	// Binary is the skiff to run, for example one that was built with a tag; empty for that of the test run.
+	Binary string
 }
 
 // Cluster is one `skiff up`.
@@ -42,6 +44,7 @@ type Cluster struct {
 	t       testing.TB
 	options Options
 	dir     string
+	binary  string
 	ready   up.Ready
 	client  *up.Client
 	cmd     *exec.Cmd
@@ -52,9 +55,12 @@ type Cluster struct {
 // Start starts a cluster and waits until every node is ready.
 func Start(t testing.TB, o Options) *Cluster {
 	t.Helper()
-	c := &Cluster{t: t, options: o, dir: o.Dir}
+	c := &Cluster{t: t, options: o, dir: o.Dir, binary: o.Binary}
+	if c.binary == "" {
+		c.binary = Binary(t)
+	}
 	if c.dir == "" {
-		c.dir = newDir(t)
+		c.dir = NewDir(t)
 	}
 	var err error
 	if c.client, err = up.NewClient(c.dir); err != nil {
@@ -65,8 +71,8 @@ func Start(t testing.TB, o Options) *Cluster {
 	return c
 }
 
-// newDir makes a directory that is kept when the test fails.
-func newDir(t testing.TB) string {
+// NewDir makes a directory that is kept when the test fails.
+func NewDir(t testing.TB) string {
 	t.Helper()
 	name := strings.NewReplacer("/", "-", " ", "-").Replace(t.Name())
 	dir, err := os.MkdirTemp("", "skiff-"+name+"-") //nolint:usetesting // t.TempDir would take the evidence of a failure away
@@ -88,10 +94,9 @@ func newDir(t testing.TB) string {
 // Start starts a cluster that was stopped, on its data and ports, and waits until every node is ready.
 func (c *Cluster) Start() {
 	c.t.Helper()
-	binary := Binary(c.t)
 	file := filepath.Join(c.dir, "ready.json")
 	c.output.Reset()
-	c.cmd = exec.Command(binary, c.arguments(file)...)
+	c.cmd = exec.Command(c.binary, c.arguments(file)...)
 	c.cmd.Stdout, c.cmd.Stderr = &c.output, &c.output
 	if err := run.children.Start(c.cmd); err != nil {
 		c.t.Fatalf("start skiff up: %v", err)
@@ -227,7 +232,7 @@ func (c *Cluster) Controllers() []string { return slices.Clone(c.ready.Controlle
 func (c *Cluster) Skiff(args ...string) (string, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), verbTimeout)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, Binary(c.t), args...)
+	cmd := exec.CommandContext(ctx, c.binary, args...)
 	cmd.Env = append(os.Environ(), "SKIFF_DATA="+c.dir)
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr

@@ -182,21 +182,29 @@ func (c *Cluster) BrokerNode(id int32) string {
 // AwaitAgreement waits until all nodes report one lineage, metadata offset and digest (I1), and returns that status.
 func (c *Cluster) AwaitAgreement(within time.Duration) admin.Status {
 	c.t.Helper()
-	var first admin.Status
-	Eventually(c.t, within, "all nodes agree on the metadata", func() error {
-		for i, n := range c.ready.Nodes {
-			s, err := c.Status(n.Name)
-			if err != nil {
-				return err
-			}
-			if i == 0 {
-				first = s
-			}
-			if s.Lineage != first.Lineage || s.MetadataOffset != first.MetadataOffset || s.Digest != first.Digest {
-				return fmt.Errorf("%s has %v at %d with %s, %s has %v at %d with %s", c.ready.Nodes[0].Name, first.Lineage, first.MetadataOffset, first.Digest, n.Name, s.Lineage, s.MetadataOffset, s.Digest)
-			}
-		}
-		return nil
+	var agreed admin.Status
+	Eventually(c.t, within, "all nodes agree on the metadata", func() (err error) {
+		agreed, err = c.Agreement()
+		return err
 	})
-	return first
+	return agreed
+}
+
+// Agreement asks every node once; it errs unless all report one lineage, metadata offset and digest (I1). It may be called from any
+// goroutine.
+func (c *Cluster) Agreement() (admin.Status, error) {
+	var first admin.Status
+	for i, n := range c.ready.Nodes {
+		s, err := c.Status(n.Name)
+		if err != nil {
+			return first, err
+		}
+		if i == 0 {
+			first = s
+		}
+		if s.Lineage != first.Lineage || s.MetadataOffset != first.MetadataOffset || s.Digest != first.Digest {
+			return first, fmt.Errorf("%s has %v at %d with %s, %s has %v at %d with %s", c.ready.Nodes[0].Name, first.Lineage, first.MetadataOffset, first.Digest, n.Name, s.Lineage, s.MetadataOffset, s.Digest)
+		}
+	}
+	return first, nil
 }

@@ -1,0 +1,229 @@
+package torture
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/skiffmq/skiff/cmd/proctest"
+	"github.com/skiffmq/skiff/cmd/verify"
+)
+
+// Stalled: the cluster did not go on though a majority of everything was there, or a node did not come back.
+const Stalled verify.Kind = "stalled"
+
+// Sizes of a run.
+const (
+	topicName       = "tortured"
+	partitions      = 6
+	replicas        = 3
+	perSecond       = 3000
+	diskLeast       = 256 << 20
+	recordBytesMost = 256 // of one record on one disk, with room to spare
+	historyPatience = 30 * time.Second
+)
+
+// Options of a run.
+type Options struct {
+	// Seed of schedule and workload.
+	Seed uint64
+	// For is how long faults go on.
+	For time.Duration
+	// AckedLeast is how many records must have been acknowledged before the run ends.
+	AckedLeast int
+	// Kinds are the faults to deal; none for all that this machine can do.
+	Kinds []Kind
+	// StepsMax ends the faults early; 0 does not.
+	StepsMax int
+	// Binary and Set are for the cluster, see proctest.Options.
+	Binary string
+	Set    []string
+}
+
+// run is one run and everybody in it.
+type run struct {
+	t       testing.TB
+	options Options
+	report  *Report
+	system  *system
+	work    *workload
+	churn   *churn
+	watch   *observer
+	nemesis *nemesis
+}
+
+// Run starts a cluster, tortures it and judges it. It fails the test only if it cannot do that; the violations are in the report.
+func Run(t testing.TB, o Options) *Report {
+	t.Helper()
+	r := &run{t: t, options: o, report: newReport(o)}
+	r.prepare()
+	t.Cleanup(r.close)
+	r.torture()
+	r.report.finish()
+	return r.report
+}
+
+// prepare starts the cluster and everybody who works on it.
+func (r *run) prepare() {
+	r.t.Helper()
+	must := func(err error) {
+		r.t.Helper()
+		if err != nil {
+			r.t.Fatal(err)
+		}
+	}
+	dir := proctest.NewDir(r.t)
+	kinds, disks := r.possible(dir)
+	r.report.Kinds = kinds
+	cluster := proctest.Start(r.t, proctest.Options{Dir: dir, Binary: r.options.Binary, Set: r.options.Set})
+	must(createTopic(r.t.Context(), cluster.BootstrapServers()))
+	var err error
+	r.system, err = newSystem(r.t.Context(), cluster, topicName)
+	must(err)
+	r.work, err = newWorkload(cluster.BootstrapServers(), topicName, partitions, perSecond)
+	must(err)
+	r.churn, err = newChurn(cluster.Controllers())
+	must(err)
+	r.watch = newObserver(r.system)
+	r.nemesis = newNemesis(r.system, r.work, disks, r.report.note(r.t.Logf))
+}
+
+// possible are the kinds of fault that this machine can do. What it cannot is said, and is an error where everything must run.
+func (r *run) possible(dir string) ([]Kind, *disks) {
+	r.t.Helper()
+	kinds := r.options.Kinds
+	if len(kinds) == 0 {
+		kinds = []Kind{Kill, Stop, Pause, KillAtSyscall, Strand, FillDisk}
+	}
+	without := func(kind Kind, err error) {
+		r.t.Helper()
+		if strict() {
+			r.t.Fatalf("no fault of the kind %q: %v", kind, err)
+		}
+		r.t.Logf("no fault of the kind %q: %v", kind, err)
+		kinds = slices.DeleteFunc(slices.Clone(kinds), func(k Kind) bool { return k == kind })
+	}
+	if slices.Contains(kinds, KillAtSyscall) {
+		if err := straceWorks(); err != nil {
+			without(KillAtSyscall, err)
+		}
+	}
+	if !slices.Contains(kinds, FillDisk) {
+		return kinds, nil
+	}
+	size := diskLeast + int64(r.options.For.Seconds())*perSecond*recordBytesMost
+	disks, err := mountDisks(r.t, dir, []string{"c1", "c2", "c3", "b1", "b2", "b3"}, size)
+	if err != nil {
+		without(FillDisk, err)
+	}
+	return kinds, disks
+}
+
+func (r *run) close() {
+	r.work.close()
+	r.system.close()
+	if err := r.churn.close(); err != nil {
+		r.t.Error(err)
+	}
+}
+
+// torture lets everybody work while faults go on, and judges what is left.
+func (r *run) torture() {
+	ctx := r.t.Context()
+	working, endWork := context.WithCancel(ctx)
+	defer endWork()
+	sending, endSending := context.WithCancel(working)
+	defer endSending()
+	asking, endAsking := context.WithCancel(working)
+	defer endAsking()
+	r.work.start(sending, working)
+	r.churn.start(asking, r.options.Seed)
+	r.watch.start(asking)
+
+	err := r.work.awaitProgress(ctx)
+	if err == nil {
+		r.report.Steps, err = r.nemesis.run(ctx, NewSchedule(r.options.Seed, partitions, r.report.Kinds...), time.Now().Add(r.options.For), r.options.StepsMax)
+	}
+	if err == nil {
+		err = r.work.awaitAcked(ctx, r.options.AckedLeast)
+	}
+	endSending()
+	endAsking()
+	if err != nil {
+		endWork() // what has stalled may never answer
+		r.report.found(verify.Violation{Kind: Stalled, Detail: err.Error()})
+	}
+	stop := time.AfterFunc(patience, endWork)
+	defer stop.Stop()
+	r.churn.finish()
+	if told := r.work.drained(); told != nil && err == nil {
+		r.report.found(verify.Violation{Kind: verify.Told, Detail: fmt.Sprintf("a producer: %v", told)})
+	}
+	r.judge(ctx)
+}
+
+// judge reads everything back and hands it to the checks. The read goes on as long as it can, so that a run which has stalled still
+// says whether anything is lost.
+func (r *run) judge(ctx context.Context) {
+	r.stalled(r.system.awaitFullISR(ctx))
+	acked := r.work.acked()
+	reading, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	read, err := verify.ReadAll(reading, r.system.cluster.BootstrapServers(), topicName)
+	r.stalled(err)
+	if err == nil {
+		r.report.found(verify.Check(acked, read)...)
+		r.judgeTails(ctx, read)
+	}
+	r.stalled(await(ctx, "all nodes agree on the metadata", func(context.Context) error {
+		agreed, err := r.system.cluster.Agreement()
+		r.report.MetadataOffset, r.report.ControllerEpoch, r.report.Digest = agreed.MetadataOffset, agreed.ControllerEpoch, agreed.Digest
+		return err
+	}))
+	if err := r.churn.findAll(ctx, r.system); err != nil {
+		r.stalled(err)
+	} else {
+		r.report.found(verify.CheckTopics(r.churn.history(), historyPatience)...)
+	}
+	watched, sightings := r.watch.violations()
+	r.report.found(watched...)
+	r.report.count(r, acked, read, sightings)
+}
+
+// stalled notes an error that means that something did not come to pass.
+func (r *run) stalled(err error) {
+	if err != nil {
+		r.report.found(verify.Violation{Kind: Stalled, Detail: err.Error()})
+	}
+}
+
+// judgeTails checks what each consumer was given.
+func (r *run) judgeTails(ctx context.Context, read []verify.Read) {
+	r.stalled(r.work.awaitRead(ctx, len(read)))
+	for i, t := range r.work.tails {
+		who := fmt.Sprintf("consumer %d", i)
+		r.report.found(verify.CheckSeen(who, t.Seen(), read)...)
+		for _, err := range t.Told() {
+			r.report.found(verify.Violation{Kind: verify.Told, Detail: fmt.Sprintf("%s: %v", who, err)})
+		}
+	}
+}
+
+// createTopic creates the topic of the run.
+func createTopic(ctx context.Context, seeds []string) error {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	cl, err := kgo.NewClient(kgo.SeedBrokers(seeds...))
+	if err != nil {
+		return err
+	}
+	defer cl.Close()
+	minISR := "2"
+	_, err = kadm.NewClient(cl).CreateTopic(ctx, partitions, replicas, map[string]*string{"min.insync.replicas": &minISR}, topicName)
+	return err
+}
