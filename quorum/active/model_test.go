@@ -38,9 +38,11 @@ type node struct {
 	img  *fsm.Image
 	// proposals were handed over by the Core and are not answered yet, in order.
 	proposals []Propose
-	answers   map[*Op]Outcome
-	notes     []Note
-	halted    error
+	// probes were asked for and are not answered yet, in order.
+	probes  []Probe
+	answers map[*Op]Outcome
+	notes   []Note
+	halted  error
 }
 
 func newNode(t testing.TB, mutate ...func(*Config)) *node {
@@ -75,6 +77,8 @@ func (n *node) step(events ...Event) {
 				n.t.Fatalf("%s was answered twice: %+v, then %+v", e.Op.kind, had, e.Outcome)
 			}
 			n.answers[e.Op] = e.Outcome
+		case Probe:
+			n.probes = append(n.probes, e)
 		case Note:
 			n.notes = append(n.notes, e)
 		case Halt:

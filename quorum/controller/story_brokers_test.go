@@ -201,6 +201,7 @@ func (w *world) cmdUnregister(d *datadriven.TestData) string {
 // cmdFailover makes another controller active: it knows the image and nothing else.
 func (w *world) cmdFailover(*datadriven.TestData) string {
 	w.liveness.Reset(w.img, w.env.Now)
+	w.watch.Claimed(w.img, w.env.Now)
 	return ""
 }
 

@@ -47,7 +47,10 @@ type world struct {
 	img      *fsm.Image
 	env      *Env
 	liveness *Liveness
+	watch    *Watch
 	start    time.Time
+	// probing are the probes in flight.
+	probing map[int32]Probe
 	// incarnations counts the starts of each broker's process; goodbye brokers send no heartbeats.
 	incarnations map[int32]byte
 	stopped      map[int32]bool
@@ -66,7 +69,7 @@ func newWorld(t tester) *world {
 	}
 	start := time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
 	w := &world{
-		t: t, img: img, start: start, liveness: NewLiveness(9 * time.Second),
+		t: t, img: img, start: start, liveness: NewLiveness(9 * time.Second), watch: NewWatch(), probing: map[int32]Probe{},
 		incarnations: map[int32]byte{}, stopped: map[int32]bool{}, racks: map[int32]string{},
 	}
 	w.env = &Env{
@@ -82,7 +85,7 @@ func testClusterID() string { return fsm.UUID{0xcc, 1}.String() }
 func (w *world) run(d *datadriven.TestData) string {
 	commands := map[string]func(*datadriven.TestData) string{
 		"set": w.cmdSet, "brokers": w.cmdBrokers, "register": w.cmdRegister, "heartbeat": w.cmdHeartbeat, "tick": w.cmdTick,
-		"fence": w.cmdFence, "unregister": w.cmdUnregister, "failover": w.cmdFailover,
+		"close": w.cmdClose, "wait": w.cmdWait, "answer": w.cmdAnswer, "fence": w.cmdFence, "unregister": w.cmdUnregister, "failover": w.cmdFailover,
 		"create": w.cmdCreate, "delete": w.cmdDelete, "config": w.cmdConfig,
 		"alter": w.cmdAlter, "elect": w.cmdElect, "balance": w.cmdBalance, "elect-leaderless": w.cmdElectLeaderless,
 		"producer-ids": w.cmdProducerIDs, "register-controller": w.cmdRegisterController,
