@@ -36,7 +36,13 @@ func (c *Client) call(ctx context.Context, repeatable bool, send func(context.Co
 			return nil
 		}
 		var e *Error
-		if !errors.As(err, &e) || !e.mayRepeat(repeatable) {
+		if !errors.As(err, &e) {
+			return err
+		}
+		if e.Code == controllerv1.ErrorCode_ERROR_CODE_OUTCOME_UNKNOWN {
+			c.disbelieve(addr) // the next request must not be lost in the same hole
+		}
+		if !e.mayRepeat(repeatable) {
 			return err
 		}
 		last = err
@@ -95,8 +101,47 @@ func (c *Client) send(ctx context.Context, addr string, repeatable bool, send fu
 		ctx, cancel = context.WithTimeout(ctx, attemptTimeout)
 		defer cancel()
 	}
+	ctx, trusted := c.suspect(ctx, addr)
+	defer trusted()
 	ctx, a := withAttempt(ctx)
 	return c.judge(send(ctx, conn), a)
+}
+
+// suspectAfter is how long an attempt may go unanswered before the other nodes are asked who is active. A commit takes
+// milliseconds; the pause doubles with every time that the node proves to be active all the same.
+const (
+	suspectAfter    = 500 * time.Millisecond
+	suspectAfterMax = 4 * time.Second
+)
+
+// errMoved ends an attempt at a node that does not answer while another is active.
+var errMoved = errors.New("another node has become the active controller")
+
+// suspect returns a context for one attempt at addr. It ends when the attempt is not answered and another node says that
+// it is active: a frozen process and a cut cable neither answer nor refuse, and the caller's deadline may be far away.
+func (c *Client) suspect(parent context.Context, addr string) (ctx context.Context, trusted func()) {
+	ctx, cancel := context.WithCancelCause(parent)
+	timer := time.AfterFunc(suspectAfter, func() {
+		for wait := 2 * suspectAfter; ; wait = min(2*wait, suspectAfterMax) {
+			c.disbelieve(addr)
+			switch active, err := c.locate(ctx); {
+			case err != nil:
+				return // the attempt is over, or the client is closed
+			case active != addr:
+				cancel(errMoved)
+				return
+			}
+			select {
+			case <-time.After(wait):
+			case <-ctx.Done():
+				return
+			}
+		}
+	})
+	return ctx, func() {
+		timer.Stop()
+		cancel(nil)
+	}
 }
 
 // judge turns the error of an attempt into an *Error.

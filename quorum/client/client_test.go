@@ -88,6 +88,58 @@ func TestRequestInABlackholeIsRepeatedElsewhere(t *testing.T) {
 	})
 }
 
+// TestRequestToAFrozenControllerEndsWhenAnotherIsActive: its caller has a deadline far away, and is told within a second
+// that the outcome is unknown; its next request goes to the new active controller at once.
+func TestRequestToAFrozenControllerEndsWhenAnotherIsActive(t *testing.T) {
+	bubble(t, rpctest.Options{}, func(t *testing.T, q *rpctest.Quorum, c *client.Client) {
+		q.Lead(0)
+		register(t, c, 1)
+		q.Node(0).Blackhole(true)
+		asked := make(chan error, 1)
+		go func() {
+			_, err := c.CreateTopics(within(t, time.Minute), topicsRequest("t"))
+			asked <- err
+		}()
+		time.Sleep(2 * time.Second) // nobody else is active yet: the caller waits
+		select {
+		case err := <-asked:
+			t.Fatalf("answered with %v while no other node was active", err)
+		default:
+		}
+		q.Lead(1)
+		led := time.Now()
+		if e := asError(t, <-asked); e.Code != controllerv1.ErrorCode_ERROR_CODE_OUTCOME_UNKNOWN {
+			t.Fatalf("got %v", e)
+		}
+		if took := time.Since(led); took > 1500*time.Millisecond {
+			t.Fatalf("told %s after another was active", took)
+		}
+		begin := time.Now()
+		if _, err := c.CreateTopics(within(t, time.Minute), topicsRequest("u")); err != nil && client.CodeOf(err) == controllerv1.ErrorCode_ERROR_CODE_OUTCOME_UNKNOWN {
+			t.Fatal(err)
+		}
+		if took := time.Since(begin); took > 500*time.Millisecond {
+			t.Fatalf("the next request took %s", took)
+		}
+	})
+}
+
+// TestSlowAnswerOfTheActiveControllerIsWaitedFor: suspicion alone ends nothing.
+func TestSlowAnswerOfTheActiveControllerIsWaitedFor(t *testing.T) {
+	const delay = 2 * time.Second // less than an attempt may take, more than arouses suspicion
+	bubble(t, rpctest.Options{LogDelay: delay}, func(t *testing.T, q *rpctest.Quorum, c *client.Client) {
+		q.Lead(0)
+		begin := time.Now()
+		if _, err := c.DeleteTopics(within(t, time.Minute), &controllerv1.DeleteTopicsRequest{Topics: []*controllerv1.DeletableTopic{{Name: "t"}}}); err != nil {
+			t.Fatal(err)
+		}
+		register(t, c, 1)
+		if took := time.Since(begin); took < 2*delay {
+			t.Fatalf("answered after %s: the claim and the registration take %s each", took, delay)
+		}
+	})
+}
+
 func TestRefusalIsTyped(t *testing.T) {
 	bubble(t, rpctest.Options{}, func(t *testing.T, q *rpctest.Quorum, c *client.Client) {
 		q.Lead(0)

@@ -38,6 +38,8 @@ type Options struct {
 	Defaults *controller.Defaults
 	// Probe connects to brokers; nil probes nobody.
 	Probe func(ctx context.Context, address string) (net.Conn, error)
+	// LogDelay is how long an entry waits before it is appended.
+	LogDelay time.Duration
 	// Logger of everything; nothing by default.
 	Logger hclog.Logger
 }
@@ -299,10 +301,15 @@ func (n *Node) apply(e entry) fsm.Result {
 // nodeLog is the log as a node's loop sees it.
 type nodeLog struct{ n *Node }
 
-// Propose commits at once, or not at all.
+// Propose commits at once or after LogDelay, or not at all.
 func (l nodeLog) Propose(data []byte, _ time.Duration) <-chan active.Answer {
 	answer := make(chan active.Answer, 1)
-	answer <- l.n.q.propose(l.n, data)
+	propose := func() { answer <- l.n.q.propose(l.n, data) }
+	if delay := l.n.q.opts.LogDelay; delay > 0 {
+		time.AfterFunc(delay, propose)
+	} else {
+		propose()
+	}
 	return answer
 }
 
