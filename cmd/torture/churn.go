@@ -13,9 +13,8 @@ import (
 
 	"github.com/skiffmq/skiff/cmd/skiff/up"
 	"github.com/skiffmq/skiff/cmd/verify"
-	metadatav1 "github.com/skiffmq/skiff/proto/metadata/v1"
-
 	controllerv1 "github.com/skiffmq/skiff/proto/controller/v1"
+	metadatav1 "github.com/skiffmq/skiff/proto/metadata/v1"
 	"github.com/skiffmq/skiff/quorum/client"
 )
 
