@@ -21,8 +21,6 @@ const (
 	// takeoverRetry is the pause before the second and last look: the system closes what a process had open in an
 	// order of its own, so its listener may outlive its connections by a moment.
 	takeoverRetry = 50 * time.Millisecond
-	// takeoverTries is how often a voter looks.
-	takeoverTries = 2
 	// campaignTimeout bounds the wait for Raft to take the request: later it would disturb whoever leads by then.
 	campaignTimeout = 100 * time.Millisecond
 )
@@ -113,23 +111,27 @@ func (m *member) watchLeader() {
 	}
 }
 
-// takeOver waits for this node's turn, makes sure, and stands for election.
+// takeOver makes sure, waits for this node's turn, makes sure again, and stands for election. It looks before it waits:
+// connections end for other reasons too, and a turn that began with one of those would come at a moment of no meaning.
 func (m *member) takeOver() {
 	s, ok := m.outlook().suspect()
-	if !ok {
+	if !ok || !m.looksGone(&s) {
 		return
 	}
-	pause := time.Duration(s.rank) * takeoverStep
-	for range takeoverTries {
-		if !m.rest(pause) || !s.holds(m.outlook()) {
-			return
-		}
-		if m.refusesNow(s.Leader) && s.holds(m.outlook()) {
-			m.campaign(&s)
-			return
-		}
-		pause = takeoverRetry
+	if s.rank > 0 && (!m.rest(time.Duration(s.rank)*takeoverStep) || !m.isGone(&s)) {
+		return
 	}
+	m.campaign(&s)
+}
+
+// looksGone looks twice, if need be.
+func (m *member) looksGone(s *suspicion) bool {
+	return m.isGone(s) || m.rest(takeoverRetry) && m.isGone(s)
+}
+
+// isGone tells whether the leader's port refuses, and whether that still matters then.
+func (m *member) isGone(s *suspicion) bool {
+	return s.holds(m.outlook()) && m.refuses(s.Leader) && s.holds(m.outlook())
 }
 
 // rest pauses; false means that the member stops.
@@ -142,9 +144,9 @@ func (m *member) rest(d time.Duration) bool {
 	}
 }
 
-// refusesNow asks whether anybody listens at the leader's address. Whoever takes longer to answer than a turn is not a
+// refuses asks whether anybody listens at the leader's address. Whoever takes longer to answer than a turn is not a
 // process that is gone.
-func (m *member) refusesNow(leader transport.PeerID) bool {
+func (m *member) refuses(leader transport.PeerID) bool {
 	ctx, cancel := context.WithTimeout(m.ctx, takeoverStep)
 	defer cancel()
 	return m.layer.Refuses(ctx, leader)
