@@ -225,10 +225,14 @@ func (b *broker) heartbeat() {
 		BrokerId: b.id, BrokerEpoch: b.life.Epoch, MetadataOffset: applied,
 		WantFence: says.WantFence, WantShutDown: says.WantShutDown, Sequence: t.sequence,
 	}
-	n := b.controller()
+	n, life := b.controller(), b.proc.life
 	s.net.send(&b.proc, &n.proc, func() {
 		n.heartbeat(req, func(resp *controllerv1.SessionResponse) {
-			s.net.send(&n.proc, &b.proc, func() { b.answered(n, resp) })
+			s.net.send(&n.proc, &b.proc, func() {
+				if b.proc.life == life {
+					b.answered(n, resp)
+				}
+			})
 		})
 	})
 }

@@ -65,11 +65,11 @@ func (n *network) send(from, to *proc, fn func()) {
 // call is a request and its answer. Exactly one of answered and failed happens at the caller, if it lives: failed when
 // the answer does not come in time. Serve gets the function that sends the answer.
 func (n *network) call(from, to *proc, timeout time.Duration, serve func(answer func(func())), failed func()) {
-	over := false
+	over, life := false, from.life
 	n.send(from, to, func() {
 		serve(func(answered func()) {
 			n.send(to, from, func() {
-				if !over {
+				if !over && from.life == life { // the connection died with its owner
 					over = true
 					answered()
 				}

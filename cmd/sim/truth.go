@@ -219,6 +219,10 @@ func (c *checker) partition(h *hosted) {
 		c.s.fail(12, "%s: high watermark fell from %d to %d in leader epoch %d", h, h.high, st.High, st.LeaderEpoch)
 		return
 	}
+	if h.highEpoch == st.LeaderEpoch && st.Leader && st.High > h.high && !st.EnoughInSync {
+		c.s.fail(13, "%s: high watermark rose from %d to %d with ISR %v, fewer than min.insync.replicas", h, h.high, st.High, st.ISR)
+		return
+	}
 	h.high, h.highEpoch = st.High, st.LeaderEpoch
 	if st.Leader {
 		c.leader(h, t, st)
