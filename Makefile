@@ -77,7 +77,7 @@ sim: ## simulate whole clusters in virtual time: fresh seeds (SEEDS=1000) or one
 # Faults on a cluster of real processes: SECONDS of them, and OUT for the report; a SEED repeats schedule and workload.
 SECONDS ?= 900
 OUT ?=
-TORTURE = go test -count=1 -v -timeout $$(($(1) + 1800))s -run TestNothingAcknowledgedIsLostUnderTorture ./cmd/torture -args -seconds '$(1)' -seed '$(SEED)' -out '$(abspath $(OUT))'
+TORTURE = go test -count=1 -v -timeout $$(($(1) + 1800))s -run TestNothingAcknowledgedIsLostUnderTorture ./cmd/torture -args -seconds '$(1)' -seed '$(SEED)' -out '$(abspath $(OUT))' $(ARGS)
 
 .PHONY: verify
 verify: ## kill, pause and starve real nodes for a minute while records flow, then check every acknowledged one (SEED=42)

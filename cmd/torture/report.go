@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/skiffmq/skiff/cmd/verify"
-	"github.com/skiffmq/skiff/cmd/version"
 )
 
 // shownMax bounds the violations that are shown of each kind.
@@ -21,7 +20,7 @@ const shownMax = 10
 
 // Report is what came of a run.
 type Report struct {
-	// Seed of the run, and what ran where.
+	// Seed of the run, the Version that the nodes say they are, and the CPUs that all share.
 	Seed    uint64 `json:"seed"`
 	Version string `json:"version"`
 	CPUs    int    `json:"cpus"`
@@ -59,7 +58,7 @@ type Report struct {
 
 func newReport(o Options) *Report {
 	return &Report{
-		Seed: o.Seed, Version: version.String(), CPUs: runtime.NumCPU(), Seconds: o.For.Seconds(), began: time.Now(),
+		Seed: o.Seed, CPUs: runtime.NumCPU(), Seconds: o.For.Seconds(), began: time.Now(),
 		TopicOps: map[verify.Outcome]int{}, Violations: map[verify.Kind]int{}, shown: map[verify.Kind][]verify.Violation{},
 	}
 }

@@ -98,7 +98,12 @@ func (r *run) possible(dir string) ([]Kind, *disks) {
 	r.t.Helper()
 	kinds := r.options.Kinds
 	if len(kinds) == 0 {
-		kinds = []Kind{Kill, Stop, Pause, KillAtSyscall, Strand, FillDisk}
+		kinds = everyKind
+	}
+	for _, k := range kinds {
+		if !slices.Contains(everyKind, k) {
+			r.t.Fatalf("there is no kind of fault %q; there are %q", k, everyKind)
+		}
 	}
 	without := func(kind Kind, err error) {
 		r.t.Helper()
@@ -182,7 +187,8 @@ func (r *run) judge(ctx context.Context) {
 	}
 	r.stalled(await(ctx, "all nodes agree on the metadata", func(context.Context) error {
 		agreed, err := r.system.cluster.Agreement()
-		r.report.MetadataOffset, r.report.ControllerEpoch, r.report.Digest = agreed.MetadataOffset, agreed.ControllerEpoch, agreed.Digest
+		r.report.Version, r.report.Digest = agreed.Version, agreed.Digest
+		r.report.MetadataOffset, r.report.ControllerEpoch = agreed.MetadataOffset, agreed.ControllerEpoch
 		return err
 	}))
 	if err := r.churn.findAll(ctx, r.system); err != nil {

@@ -29,6 +29,9 @@ const (
 	FillDisk Kind = "fill disk"
 )
 
+// everyKind lists them.
+var everyKind = []Kind{Kill, Stop, Pause, KillAtSyscall, Strand, FillDisk}
+
 // Fault is one thing that is done to one node.
 type Fault struct {
 	Kind Kind

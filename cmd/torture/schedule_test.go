@@ -7,8 +7,6 @@ import (
 	"github.com/skiffmq/skiff/cmd/skiff/up"
 )
 
-var everyKind = []Kind{Kill, Stop, Pause, KillAtSyscall, Strand, FillDisk}
-
 func deal(seed uint64, steps int, kinds ...Kind) []Step {
 	s := NewSchedule(seed, 6, kinds...)
 	dealt := make([]Step, 0, steps)

@@ -4,6 +4,7 @@ import (
 	"flag"
 	"math/rand/v2"
 	"os"
+	"strings"
 	"testing"
 	"time"
 
@@ -14,6 +15,7 @@ import (
 var (
 	seconds = flag.Int("seconds", 0, "how long faults go on; 0 means 60 where everything must run (SKIFF_CI=1), else 20")
 	seed    = flag.Uint64("seed", 0, "seed of schedule and workload; 0 draws one")
+	kinds   = flag.String("kinds", "", "kinds of fault, separated by commas, for example \"kill at syscall\"; empty for all that this machine can do")
 	out     = flag.String("out", "", "file for the report in Markdown")
 )
 
@@ -34,13 +36,25 @@ func duration() time.Duration {
 	}
 }
 
+// asked are the kinds of fault that the command line wants.
+func asked() []torture.Kind {
+	if *kinds == "" {
+		return nil
+	}
+	var list []torture.Kind
+	for kind := range strings.SplitSeq(*kinds, ",") {
+		list = append(list, torture.Kind(strings.TrimSpace(kind)))
+	}
+	return list
+}
+
 // TestNothingAcknowledgedIsLostUnderTorture is what `make verify` and `make torture` run.
 func TestNothingAcknowledgedIsLostUnderTorture(t *testing.T) {
 	if *seed == 0 {
 		*seed = rand.Uint64N(1_000_000) + 1
 	}
 	t.Logf("seed %d, %v of faults; again: make torture SEED=%d SECONDS=%.0f", *seed, duration(), *seed, duration().Seconds())
-	report := torture.Run(t, torture.Options{Seed: *seed, For: duration(), AckedLeast: 20_000})
+	report := torture.Run(t, torture.Options{Seed: *seed, For: duration(), AckedLeast: 20_000, Kinds: asked()})
 	t.Logf("summary: %s", report.Summary())
 	if *out != "" {
 		if err := report.WriteMarkdown(*out); err != nil {
