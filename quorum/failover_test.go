@@ -46,12 +46,14 @@ func TestSecondTakesOverWhenTheFirstIsBehind(t *testing.T) {
 		c.AwaitSame()
 		leader := c.Active()
 		first, second := c.Others(leader)[0], c.Others(leader)[1]
-		c.Net.Delay(leader.Name, first.Name, 300*time.Millisecond) // its heartbeats come late, but they come
-		time.Sleep(2 * time.Second)
+		c.Net.Cut(leader.Name, first.Name)
 		mustRegister(t, c, 2)
 		start := time.Now()
 		c.Crash(leader)
-		c.Net.Delay(leader.Name, first.Name, 0)
+		c.Net.Heal(leader.Name, first.Name)
+		if a, b := first.Status().LastIndex, second.Status().LastIndex; a >= b {
+			t.Fatalf("the first is not behind: %d of %d", a, b)
+		}
 		c.Await("another claim", func() bool { return c.Active() != nil })
 		if took := time.Since(start); took >= electionTimeout {
 			t.Errorf("it took %s", took)

@@ -52,14 +52,21 @@ type suspicion struct {
 // act on it.
 func (o *outlook) suspect() (suspicion, bool) {
 	s := suspicion{Heard: o.heard, rank: rankAmong(o.voters, o.self, o.heard.Leader)}
-	return s, s.rank >= 0 && o.term == s.Term && s.holds(o)
+	return s, s.rank >= 0 && s.unchanged(o) && s.holds(o)
 }
 
-// holds tells whether the suspicion is still worth acting on: nobody else leads or may be about to. The term is still
-// the leader's, or it has only grown by a candidate to whom this node refused its vote, being ahead of it.
+// holds tells whether the suspicion is still worth acting on: nobody else leads or may be about to.
 func (s *suspicion) holds(o *outlook) bool {
-	sameTerm := o.term == s.Term || o.term > s.Term && o.voted < o.term
-	return o.state == raft.Follower && !o.unfit && o.heard == s.Heard && o.leader == s.Leader && sameTerm
+	return o.state == raft.Follower && !o.unfit && o.heard == s.Heard && (s.unchanged(o) || s.refused(o))
+}
+
+// unchanged: this node still follows the leader in its term.
+func (s *suspicion) unchanged(o *outlook) bool { return o.term == s.Term && o.leader == s.Leader }
+
+// refused: the term has grown only by a candidate to whom this node, being ahead of it, refused its vote. Raft forgets
+// the leader then.
+func (s *suspicion) refused(o *outlook) bool {
+	return o.term > s.Term && o.voted < o.term && o.leader.IsZero()
 }
 
 // rankAmong is the place of self among the voters without the leader, in the order of node ids; -1 if it has none.

@@ -48,8 +48,13 @@ func TestWhoTakesOver(t *testing.T) {
 			o.term, o.leader, o.heard = 6, peerOf(3), transport.Heard{Leader: peerOf(3), Term: 6}
 		}, suspects: true},
 		{name: "meanwhile another was heard", after: func(o *outlook) { o.heard = transport.Heard{Leader: peerOf(3), Term: 6} }, suspects: true},
-		{name: "meanwhile it voted for another", after: func(o *outlook) { o.term, o.voted = 6, 6 }, suspects: true},
-		{name: "meanwhile it refused its vote to one who is behind", after: func(o *outlook) { o.term = 6 }, suspects: true, holds: true},
+		{name: "meanwhile it voted for another", after: func(o *outlook) {
+			o.term, o.voted, o.leader = 6, 6, transport.PeerID{}
+		}, suspects: true},
+		{name: "meanwhile it refused its vote to one who is behind", after: func(o *outlook) {
+			o.term, o.leader = 6, transport.PeerID{}
+		}, suspects: true, holds: true},
+		{name: "meanwhile another leads whom it refused", after: func(o *outlook) { o.term, o.leader = 6, peerOf(3) }, suspects: true},
 		{name: "meanwhile it froze", after: func(o *outlook) { o.unfit = true }, suspects: true},
 		{name: "meanwhile its own timeout came", after: func(o *outlook) { o.state = raft.Candidate }, suspects: true},
 	}
