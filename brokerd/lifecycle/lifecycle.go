@@ -58,13 +58,13 @@ func New() Life { return Life{State: StateStarting, Epoch: -1} }
 // MustRegister tells whether the next thing to do is to register.
 func (l Life) MustRegister() bool { return l.Epoch < 0 && l.State < StateShuttingDown }
 
-// Registered: the controller gave us a broker epoch.
+// Registered takes note that the controller gave us a broker epoch.
 func (l Life) Registered(epoch int64) Life {
 	l.Epoch = epoch
 	return l
 }
 
-// CaughtUp: our image holds our own registration.
+// CaughtUp takes note that our image holds our own registration.
 func (l Life) CaughtUp() Life {
 	if l.State == StateStarting {
 		l.State = StateRecovery
@@ -72,13 +72,13 @@ func (l Life) CaughtUp() Life {
 	return l
 }
 
-// NowReady: roles are taken, logs are open, clients can be served.
+// NowReady takes note that roles are taken and logs are open: clients can be served.
 func (l Life) NowReady() Life {
 	l.Ready = true
 	return l
 }
 
-// Stale: the controller no longer knows our registration. The process registers again under its incarnation; what
+// Stale takes note that the controller no longer knows our registration. The process registers again under its incarnation; what
 // its image says of it stays true until the new registration arrives there.
 func (l Life) Stale() Life {
 	l.Epoch = -1
@@ -88,7 +88,7 @@ func (l Life) Stale() Life {
 	return l
 }
 
-// Answered: the controller wants us fenced or not, and lets us go or not.
+// Answered takes note of whether the controller wants us fenced or not, and lets us go or not.
 func (l Life) Answered(isFenced, shouldShutDown bool) Life {
 	switch {
 	case l.State == StatePendingControlledShutdown && shouldShutDown:
@@ -101,7 +101,7 @@ func (l Life) Answered(isFenced, shouldShutDown bool) Life {
 	return l
 }
 
-// Stop: this process is asked to end. One that was never unfenced leads nothing and need not wait.
+// Stop takes note that this process is asked to end. One that was never unfenced leads nothing and need not wait.
 func (l Life) Stop() Life {
 	switch l.State {
 	case StateRunning:
@@ -113,7 +113,7 @@ func (l Life) Stop() Life {
 	return l
 }
 
-// WaitedEnough: the controller did not let us go in time.
+// WaitedEnough takes note that the controller did not let us go in time.
 func (l Life) WaitedEnough() Life {
 	l.State = StateShuttingDown
 	return l

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 
@@ -160,7 +161,7 @@ func (c *checker) sent(id fsm.UUID) { c.requests[id] = &requestFate{} }
 // answeredOp holds the answer to a client's request against its fate.
 func (c *checker) answeredOp(n *node, id fsm.UUID, out active.Outcome) {
 	fate := c.requests[id]
-	if fate == nil || out.Err == nil || out.Err == errPatience || active.IsRefused(out.Err, controllerv1.ErrorCode_ERROR_CODE_OUTCOME_UNKNOWN) {
+	if fate == nil || out.Err == nil || errors.Is(out.Err, errPatience) || active.IsRefused(out.Err, controllerv1.ErrorCode_ERROR_CODE_OUTCOME_UNKNOWN) {
 		return
 	}
 	fate.notDone = true

@@ -16,6 +16,7 @@ package main
 import (
 	"flag"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"os"
 	"slices"
@@ -25,31 +26,43 @@ import (
 )
 
 func main() {
-	var f flags
+	f := flags{out: os.Stdout}
 	f.parse()
+	if !f.run() {
+		os.Exit(1)
+	}
+}
+
+// run runs what was asked for and tells whether all of it held.
+func (f *flags) run() bool {
 	if f.seed != 0 {
-		os.Exit(f.one(f.seed))
+		return f.one(f.seed)
 	}
 	start := f.start
 	if start == 0 {
 		start = rand.Uint64N(1<<40) + 1
 	}
-	fmt.Printf("seeds from %d\n", start)
-	began := time.Now()
-	for i := range uint64(f.seeds) {
-		if f.seconds > 0 && time.Since(began) > time.Duration(f.seconds)*time.Second {
-			fmt.Printf("%d seeds held in %s\n", i, time.Since(began).Round(time.Second))
-			return
-		}
-		if code := f.one(start + i); code != 0 {
-			os.Exit(code)
+	f.say("seeds from %d", start)
+	began, held := time.Now(), 0
+	for ; held < f.seeds && (f.seconds == 0 || time.Since(began) < time.Duration(f.seconds)*time.Second); held++ {
+		if !f.one(start + uint64(held)) {
+			return false
 		}
 	}
-	fmt.Printf("%d seeds held in %s\n", f.seeds, time.Since(began).Round(time.Second))
+	f.say("%d seeds held in %s", held, time.Since(began).Round(time.Second))
+	return true
+}
+
+// say writes a line of the result.
+func (f *flags) say(format string, args ...any) {
+	if _, err := fmt.Fprintf(f.out, format+"\n", args...); err != nil {
+		panic(err) // nobody can hear the result
+	}
 }
 
 // flags of the command.
 type flags struct {
+	out                     io.Writer
 	seed, start             uint64
 	seeds, steps, seconds   int
 	duration                time.Duration
@@ -87,27 +100,26 @@ func (f *flags) options(seed uint64) Options {
 	return o
 }
 
-// one runs a seed and returns the exit code.
-func (f *flags) one(seed uint64) int {
+// one runs a seed and tells whether it held.
+func (f *flags) one(seed uint64) bool {
 	o := f.options(seed)
 	s := New(o)
 	if f.trace {
-		s.trace.live = os.Stdout
+		s.trace.live = f.out
 	}
 	v := s.Run()
 	if f.verbose {
-		fmt.Printf("seed %d: %s\n", seed, s.Summary())
+		f.say("seed %d: %s", seed, s.Summary())
 	}
 	if v == nil {
-		return 0
+		return true
 	}
-	fmt.Println(strings.Join(s.Trace(), "\n"))
-	fmt.Printf("seed %d breaks %s\n", seed, v)
+	f.say("%s\nseed %d breaks %s", strings.Join(s.Trace(), "\n"), seed, v)
 	if !f.noSmall {
 		small, last := Shrink(o, v)
-		fmt.Printf("smaller: sim -seed %d -steps %d -without %s -plant '%s'\n%s\n", seed, small.Steps, numbers(small.Without), small.Plant, last)
+		f.say("smaller: sim -seed %d -steps %d -without '%s' -plant '%s'\n%s", seed, small.Steps, numbers(small.Without), small.Plant, last)
 	}
-	return 1
+	return false
 }
 
 func numbers(set map[int]bool) string {

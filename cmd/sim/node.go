@@ -2,7 +2,7 @@ package main
 
 import (
 	"bytes"
-	"fmt"
+	"errors"
 	"strings"
 	"time"
 
@@ -185,7 +185,7 @@ func (n *node) submit(op *active.Op, patience time.Duration, done func(active.Ou
 	n.step(active.Submitted{Op: op})
 }
 
-var errPatience = fmt.Errorf("the caller's patience is over")
+var errPatience = errors.New("the caller's patience is over")
 
 // hint tells the Core of leadership after a while. Hints that come before that one replace it.
 func (n *node) hint(leading bool, term uint64, in time.Duration) {

@@ -109,7 +109,7 @@ type Sim struct {
 // Stats tell what a run did: one that did little proves little.
 type Stats struct {
 	Steps                      int
-	entries, faults, elections int
+	entries, faults            int
 	produced, acked, consumed  int
 	judged, undecided, excused int
 	truncations                int
