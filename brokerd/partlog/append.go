@@ -237,7 +237,7 @@ func (l *Log) roll() (*segment, error) {
 		return nil, fmt.Errorf("%w: new segment in %s: %w", ErrStorage, l.dir, errors.Join(err, active.close()))
 	}
 	l.untouched.Store(false)
-	l.snapshot = &pendingSnapshot{l.next, l.producers.encode(l.next)}
+	l.keepProducers(l.next)
 	segments := append(v.segments[:len(v.segments):len(v.segments)], active)
 	l.view.Store(&view{segments: segments, start: v.start, epochs: v.epochs})
 	return active, nil

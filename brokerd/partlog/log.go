@@ -42,8 +42,8 @@ type Log struct {
 	// next is the offset of the next batch. Under writer, as the following.
 	next      int64
 	producers *producers
-	// snapshot is the state of the producers at the last roll, to be saved
-	// when the sealed segments are.
+	// snapshot is the state of the producers at the last roll, truncation or
+	// recovery, to be saved when the sealed segments are.
 	snapshot *pendingSnapshot
 	// savedPoint is the recovery point in partition.meta. Under disk, as the
 	// following.

@@ -471,6 +471,32 @@ func TestStoppedProducersAreForgotten(t *testing.T) {
 	}
 }
 
+// TestProducersOutliveTheirBatches: a producer whose batches were deleted is
+// known after a kill, and after one before that.
+func TestProducersOutliveTheirBatches(t *testing.T) {
+	disk := newDisk()
+	l := mustOpen(t, small(disk))
+	send := func(sequence int32) error {
+		batch := batchOf(t, 1, 10, clock.UnixMilli(), &recordbatch.Producer{ID: 3, BaseSequence: sequence})
+		_, err := l.Append(batch, 0, partlog.AppendOptions{})
+		return err
+	}
+	if err := send(0); err != nil {
+		t.Fatal(err)
+	}
+	fill(t, l, 10, 0)
+	disk = disk.Kill()
+	l = mustOpen(t, small(disk))
+	if _, err := l.Retain(partlog.RetentionPolicy{Bytes: 0, UpTo: l.EndOffset()}, clock); err != nil {
+		t.Fatal(err)
+	}
+	l = mustOpen(t, small(disk.Kill()))
+	wantError(t, send(5), partlog.ErrOutOfOrderSequence)
+	if err := send(1); err != nil {
+		t.Fatal(err)
+	}
+}
+
 func TestScanChangesNothing(t *testing.T) {
 	disk := newDisk()
 	l := mustOpen(t, small(disk))

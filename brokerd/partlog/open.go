@@ -197,6 +197,9 @@ func (l *Log) install(v *view, end int64) error {
 	if l.producers, err = l.replay(v.segments, end); err != nil {
 		return err
 	}
+	if l.recovered.Unclean {
+		l.keepProducers(end)
+	}
 	l.next = end
 	l.end.Store(end)
 	l.view.Store(v)

@@ -252,8 +252,10 @@ func (r *recovery) finish() error {
 		return err
 	}
 	l.flushed.Store(l.savedPoint)
-	for _, s := range r.segments[:min(r.checked, len(r.segments))] {
-		s.synced = s.size.Load()
+	for i, s := range r.segments[:len(r.segments)-1] {
+		if r.segments[i+1].base <= l.savedPoint {
+			s.synced = s.size.Load()
+		}
 	}
 	return r.settle()
 }

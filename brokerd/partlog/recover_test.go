@@ -223,6 +223,37 @@ func TestIndexNewerThanTheLogIsNotUsed(t *testing.T) {
 	goOn(t, l, small(disk), batches[:7:7])
 }
 
+// TestDamageBelowTheStartIsNobodysLoss: segments that were given up are not
+// checked, and do not keep the log from opening.
+func TestDamageBelowTheStartIsNobodysLoss(t *testing.T) {
+	for name, change := range map[string]func([]byte) []byte{
+		"noise":   func(b []byte) []byte { return bytes.Repeat([]byte("noise"), 20) },
+		"emptied": func([]byte) []byte { return nil },
+		"torn":    func(b []byte) []byte { return b[:len(b)-20] },
+	} {
+		t.Run(name, func(t *testing.T) {
+			disk, batches := written(t, 9)
+			l := mustOpen(t, small(disk))
+			if err := l.SetStartOffset(13); err != nil {
+				t.Fatal(err)
+			}
+			disk = disk.Kill()
+			edit(t, disk, secondSegment, change)
+			if err := disk.Remove(dir + "/leader-epochs"); err != nil {
+				t.Fatal(err)
+			}
+			l = mustOpen(t, small(disk))
+			if r := l.Recovered(); r.CutAt != partlog.NoOffset || l.StartOffset() != 13 || l.EndOffset() != 18 {
+				t.Fatalf("%d to %d: %+v", l.StartOffset(), l.EndOffset(), r)
+			}
+			if _, err := l.Retain(partlog.RetentionPolicy{Bytes: -1}, clock); err != nil || l.Segments() != 1 {
+				t.Fatalf("%d segments are left, %v", l.Segments(), err)
+			}
+			goOn(t, l, small(disk), batches[6:9:9])
+		})
+	}
+}
+
 // TestStaleCleanMarkIsTakenAway: a log that was cut and grew again to the very
 // size it was once closed at is not the one that was closed.
 func TestStaleCleanMarkIsTakenAway(t *testing.T) {

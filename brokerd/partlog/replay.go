@@ -16,11 +16,17 @@ func (l *Log) replay(segments []*segment, end int64) (*producers, error) {
 		return nil, err
 	}
 	nowMs := l.opts.Now().UnixMilli()
+	reached := NoOffset
 	for i, s := range segments {
 		if i+1 < len(segments) && segments[i+1].base <= from {
 			continue
 		}
-		if err := s.replayInto(ps, from, end, nowMs); err != nil {
+		if reached != NoOffset && reached != s.base {
+			// Batches are missing, which only happens below the start offset.
+			// Whoever sent them must not be held to the sequence before.
+			ps = newProducers(l.opts.MaxProducers)
+		}
+		if reached, err = s.replayInto(ps, from, end, nowMs); err != nil {
 			return nil, err
 		}
 	}
@@ -51,12 +57,16 @@ func (l *Log) newestSnapshot(first, end int64) (*producers, int64, error) {
 	return newProducers(l.opts.MaxProducers), first, nil
 }
 
-func (s *segment) replayInto(ps *producers, from, end, nowMs int64) error {
-	return s.withFile(func(file File) error {
+// replayInto takes note of the segment's batches between from and end. It
+// returns the offset it reached, which is short of the segment's end if a batch
+// is damaged there.
+func (s *segment) replayInto(ps *producers, from, end, nowMs int64) (reached int64, err error) {
+	reached = s.base
+	err = s.withFile(func(file File) error {
 		w := s.walker(file, make([]byte, scanWindowBytes), 0)
 		for {
 			h, err := w.header()
-			if errors.Is(err, io.EOF) || err == nil && h.lastOffset() >= end {
+			if errors.Is(err, io.EOF) || errors.Is(err, ErrCorruptBatch) || err == nil && h.lastOffset() >= end {
 				return nil
 			}
 			if err != nil {
@@ -66,8 +76,10 @@ func (s *segment) replayInto(ps *producers, from, end, nowMs int64) error {
 				ps.update(h, nowMs)
 			}
 			w.skip(h)
+			reached = h.nextOffset()
 		}
 	})
+	return reached, err
 }
 
 // snapshotOffsets returns the offsets of the snapshots on disk, rising.

@@ -202,9 +202,12 @@ func (l *Log) saveSealed(v *view, pending *pendingSnapshot) error {
 	return nil
 }
 
-// saveSnapshot writes a snapshot and removes those it makes superfluous.
+// saveSnapshot writes a snapshot and removes those it makes superfluous. It is
+// durable, since the batches it was made of may be deleted next; one that
+// knows nobody need not be.
 func (l *Log) saveSnapshot(p *pendingSnapshot) error {
-	if err := writeSmallFile(l.opts.FS, snapshotName(l.dir, p.offset), snapshotMagic, p.body, false); err != nil {
+	durable := len(p.body) > snapshotHeadBytes
+	if err := writeSmallFile(l.opts.FS, snapshotName(l.dir, p.offset), snapshotMagic, p.body, durable); err != nil {
 		return err
 	}
 	offsets, err := l.snapshotOffsets()

@@ -45,6 +45,13 @@ func (ps *producers) encode(offset int64) []byte {
 	return out
 }
 
+// keepProducers lets the next housekeeping save the producers as they are at
+// offset: before it deletes the batches from which they could be found again.
+// Holds Log.writer.
+func (l *Log) keepProducers(offset int64) {
+	l.snapshot = &pendingSnapshot{offset, l.producers.encode(offset)}
+}
+
 func decodeProducers(b []byte, offset int64, most int) (*producers, error) {
 	be := binary.BigEndian
 	if len(b) < snapshotHeadBytes || int64(be.Uint64(b)) != offset {

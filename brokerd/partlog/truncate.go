@@ -105,8 +105,11 @@ func (l *Log) cut(v *view, kept []*segment, end, position int64) error {
 		l.flushed.Store(end)
 	}
 	var err error
-	l.producers, err = l.replay(kept, end)
-	return err
+	if l.producers, err = l.replay(kept, end); err != nil {
+		return err
+	}
+	l.keepProducers(end)
+	return nil
 }
 
 // publish makes readers see a shorter log. Holds both gates.
