@@ -126,7 +126,7 @@ func unzstd(body []byte, maxBytes int) ([]byte, error) {
 		if frame.FrameContentSize > uint64(len(body)/zstdBlockBytesMin+1)*zstdBlockBytes {
 			return nil, zstd.ErrFrameSizeMismatch
 		}
-		size = max(size, int(frame.FrameContentSize))
+		size = int(frame.FrameContentSize)
 	}
 	for {
 		plain, err := decoder.DecodeAll(body, make([]byte, 0, size))
@@ -138,7 +138,7 @@ func unzstd(body []byte, maxBytes int) ([]byte, error) {
 		case size >= most || len(plain)+zstdBlockBytes < size && !errors.Is(err, zstd.ErrDecoderSizeExceeded):
 			return nil, err
 		}
-		size = min(most, 4*size)
+		size = min(most, 4*max(size, zstdBlockBytes))
 	}
 }
 

@@ -230,8 +230,8 @@ func TestExpansionIsBounded(t *testing.T) {
 // the length when it writes the frame's header. Java's do so.
 func TestStreamsOfUnknownLength(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(1, 2))
-	for _, size := range []int{0, 1, 100_000, 1 << 17, 3 << 20} {
-		for _, noise := range []int{0, 1, 40, 256} {
+	for _, size := range []int{0, 1, 100_000, 1 << 17, 700_000} {
+		for _, noise := range []int{0, 1, 256} {
 			want := make([]byte, size)
 			for i := range want {
 				if noise > 0 && rnd.IntN(256) < noise {
@@ -241,6 +241,28 @@ func TestStreamsOfUnknownLength(t *testing.T) {
 			for _, level := range []zstd.EncoderLevel{zstd.SpeedFastest, zstd.SpeedBestCompression} {
 				checkStream(t, want, level)
 			}
+		}
+	}
+}
+
+// TestFramesOneAfterTheOther: the first frame's length is not the whole.
+func TestFramesOneAfterTheOther(t *testing.T) {
+	for codec := CodecGzip; codec <= CodecZstd; codec++ {
+		if codec == CodecSnappy {
+			continue // has no frames
+		}
+		want := bytes.Repeat([]byte("again and again "), 30_000)
+		body, err := compress(codec, want, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		both := append(bytes.Clone(body), body...)
+		plain, err := decompress(codec, both, math.MaxInt)
+		if err != nil || len(plain) != 2*len(want) {
+			t.Fatalf("%s: %d bytes of %d, %v", codec, len(plain), 2*len(want), err)
+		}
+		if _, err := decompress(codec, both, 2*len(want)-1); !errors.Is(err, ErrExpansion) {
+			t.Fatalf("%s: %v", codec, err)
 		}
 	}
 }
