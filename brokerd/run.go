@@ -181,7 +181,7 @@ func (b *Broker) heard(err error) error {
 // it may be older than this process, and nothing is touched on its strength (I22).
 func (b *Broker) metadataChanged(d *fsm.Delta, img *fsm.Image) {
 	if d.Claimed {
-		b.session.nudge()
+		b.hearClaim(d, img)
 	}
 	if b.applying {
 		b.replicas.Apply(d, img)
@@ -200,6 +200,17 @@ func (b *Broker) metadataChanged(d *fsm.Delta, img *fsm.Image) {
 	b.session.update(lifecycle.Life.CaughtUp)
 	b.replicas.Apply(fsm.Diff(empty, img), img)
 	b.session.update(lifecycle.Life.NowReady)
+}
+
+// hearClaim has the session go on at the controller that has just claimed, with a full heartbeat. Claims that may be
+// older than this process say nothing of who is active.
+func (b *Broker) hearClaim(d *fsm.Delta, img *fsm.Image) {
+	if claim, ok := img.Claim(); ok && b.applying && !d.Snapshot {
+		if c, ok := img.Controller(claim.NodeID); ok && len(c.Listeners) > 0 {
+			b.client.Claimed(c.Listeners[0].Address())
+		}
+	}
+	b.session.nudge()
 }
 
 // refuseMetadata turns what must not be followed into a refusal with the next step.

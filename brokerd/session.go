@@ -15,9 +15,11 @@ import (
 )
 
 const (
-	// sessionRetry is the pause after a session that broke or a registration that failed; the client itself has
-	// already looked for the active controller.
+	// sessionRetry is the pause after a session that could not be opened or a registration that failed; the client
+	// itself has already looked for the active controller.
 	sessionRetry = 50 * time.Millisecond
+	// sessionReopen is the pause after a session that worked and broke: another controller may have claimed already.
+	sessionReopen = 10 * time.Millisecond
 	// registerRetry is the pause after a registration that was refused and may be taken later.
 	registerRetry = 500 * time.Millisecond
 	// defaultSessionTimeout until the controller grants another.
@@ -62,6 +64,8 @@ type session struct {
 	life lifecycle.Life
 	// granted is the session timeout of the registration.
 	granted time.Duration
+	// heardBy is the controller epoch of the last heartbeat's answer, 0 before the first.
+	heardBy int64
 }
 
 // update applies an event to the lifecycle and lets the controller hear of it.
@@ -97,6 +101,20 @@ func (s *session) now() lifecycle.Life {
 	return s.life
 }
 
+// heard notes that the controller of an epoch has heard us.
+func (s *session) heard(controllerEpoch int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.heardBy = controllerEpoch
+}
+
+// lastHeardBy is the epoch of the controller that heard us last.
+func (s *session) lastHeardBy() int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.heardBy
+}
+
 // epoch of the registration, -1 if there is none.
 func (s *session) epoch() int64 { return s.now().Epoch }
 
@@ -123,10 +141,14 @@ func (s *session) run(ctx context.Context) error {
 			}
 			continue
 		}
-		err := s.talk(ctx)
+		worked, err := s.talk(ctx)
 		if err != nil && ctx.Err() == nil {
 			s.logger.Warn("the session with the controller ended; opening another", "error", err)
-			pause(ctx, sessionRetry)
+			if worked {
+				pause(ctx, sessionReopen)
+			} else {
+				pause(ctx, sessionRetry)
+			}
 		}
 	}
 	return nil
@@ -212,20 +234,21 @@ func (s *session) took(resp *controllerv1.RegisterResponse) {
 }
 
 // talk keeps one stream to the active controller until it breaks, the registration is stale, or a newer controller
-// was heard of. Only a break is an error.
-func (s *session) talk(ctx context.Context) error {
+// was heard of. Only a break is an error. It worked if a heartbeat was answered.
+func (s *session) talk(ctx context.Context) (worked bool, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	stream, err := s.controller.OpenSession(ctx)
 	if err != nil {
-		return fmt.Errorf("open a session: %w", err)
+		return false, fmt.Errorf("open a session: %w", err)
 	}
 	defer func() { _ = stream.Close() }() // it is over either way
 	answers := make(chan *controllerv1.SessionResponse)
 	broken := make(chan error, 1)
 	go func() { broken <- receive(ctx, stream, answers) }()
 	d := dialog{s: s, stream: stream}
-	return d.run(ctx, answers, broken)
+	err = d.run(ctx, answers, broken)
+	return d.answered > 0, err
 }
 
 // receive hands over answers until the stream ends.
@@ -331,6 +354,7 @@ func (d *dialog) take(resp *controllerv1.SessionResponse) (over bool, err error)
 	d.answered = max(d.answered, resp.GetSequence())
 	d.waitingSince = time.Now()
 	d.controllerEpoch = max(d.controllerEpoch, resp.GetControllerEpoch())
+	d.s.heard(d.controllerEpoch)
 	switch e := resp.GetError(); e.GetCode() {
 	case controllerv1.ErrorCode_ERROR_CODE_UNSPECIFIED:
 	case controllerv1.ErrorCode_ERROR_CODE_STALE_BROKER_EPOCH:

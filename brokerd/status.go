@@ -16,6 +16,8 @@ type Status struct {
 	// BrokerEpoch of the registration, -1 before it.
 	BrokerEpoch int64
 	State       lifecycle.State
+	// HeardBy is the controller epoch of the last heartbeat's answer, 0 before the first.
+	HeardBy int64
 	// Fenced as the broker's image has it, true if the image does not know the broker.
 	Fenced bool
 	// Image is the metadata that every part of the broker has acted on, nil before the first; Applied is its offset.
@@ -45,6 +47,7 @@ func (b *Broker) Status() Status {
 			s.Fenced = me.Fenced
 		}
 	}
+	s.HeardBy = b.session.lastHeardBy()
 	s.Frozen, s.Alarm = text(b.metadata.Frozen()), text(b.metadata.Alarm())
 	s.NotReady = s.notReady()
 	s.Ready = s.NotReady == ""

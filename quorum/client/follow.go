@@ -15,6 +15,9 @@ import (
 const (
 	// silenceMax is how long a source may say nothing. Beats come every 500 ms.
 	silenceMax = 3 * time.Second
+	// silenceWorries is the silence after which others are asked who is active: a beat is late. The quorum's members take
+	// about as long to notice.
+	silenceWorries = 700 * time.Millisecond
 	// contactMax is how old the source's contact with the quorum's leader may be before a better source is looked for.
 	contactMax = 3 * time.Second
 	// reviewEvery is how often the choice of the source is thought over.
@@ -53,6 +56,7 @@ func (c *Client) Follow(ctx context.Context, cfg FollowConfig) error {
 			return final
 		}
 		if errors.Is(err, errMove) {
+			f.wantMoved(err)
 			continue
 		}
 		f.pause.wait(ctx, nil)
@@ -149,7 +153,7 @@ func (f *following) left(addr string, err error) error {
 func (f *following) follow(ctx context.Context, addr string) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	s := &source{following: f, addr: addr, since: time.Now(), silence: newSilence(cancel)}
+	s := &source{following: f, addr: addr, since: time.Now(), silence: newSilence(ctx, cancel, &seeker{client: f.client, addr: addr})}
 	defer s.silence.stop()
 	stream, err := f.open(ctx, addr)
 	if err != nil {
@@ -208,14 +212,24 @@ func causeOr(ctx context.Context, err error) error {
 
 // silence ends a stream whose source says nothing while it is listened to.
 type silence struct {
-	timer *time.Timer
+	ends, worries *time.Timer
 }
 
-func newSilence(cancel context.CancelCauseFunc) silence {
-	return silence{time.AfterFunc(silenceMax, func() {
-		cancel(fmt.Errorf("the source said nothing for %s", silenceMax))
-	})}
+func newSilence(ctx context.Context, leave context.CancelCauseFunc, other *seeker) silence {
+	return silence{
+		ends: time.AfterFunc(silenceMax, func() {
+			leave(fmt.Errorf("the source said nothing for %s", silenceMax))
+		}),
+		worries: time.AfterFunc(silenceWorries, func() { other.seek(ctx, leave) }),
+	}
 }
 
-func (s silence) listen() { s.timer.Reset(silenceMax) }
-func (s silence) stop()   { s.timer.Stop() }
+func (s silence) listen() {
+	s.ends.Reset(silenceMax)
+	s.worries.Reset(silenceWorries)
+}
+
+func (s silence) stop() {
+	s.ends.Stop()
+	s.worries.Stop()
+}
