@@ -7,10 +7,11 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// Disk is a disk under a node's store that a test can slow down and fill up.
+// Disk is a disk under a node's store that a test can slow down, stop and fill up.
 type Disk struct {
 	delay atomic.Int64
 	err   atomic.Pointer[error]
+	hang  atomic.Pointer[chan struct{}]
 }
 
 // Under puts the disk under a node's store.
@@ -30,7 +31,21 @@ func (d *Disk) Fail(err error) {
 	d.err.Store(&err)
 }
 
+// Hang makes writes wait until the function that it returns is called.
+func (d *Disk) Hang() (release func()) {
+	hang := make(chan struct{})
+	d.hang.Store(&hang)
+	return func() {
+		if d.hang.CompareAndSwap(&hang, nil) {
+			close(hang)
+		}
+	}
+}
+
 func (d *Disk) write(do func() error) error {
+	if hang := d.hang.Load(); hang != nil {
+		<-*hang
+	}
 	time.Sleep(time.Duration(d.delay.Load()))
 	if err := d.err.Load(); err != nil {
 		return *err

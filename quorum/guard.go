@@ -17,6 +17,7 @@ type guard struct {
 	inner  engine
 	vote   vote
 	size   *logSize
+	ops    operations
 	fatal  func(error) // called once, with the first failed write
 	failed atomic.Pointer[error]
 	// observe is told what each append took, and its bytes.
@@ -45,7 +46,9 @@ func (g *guard) write(what string, do func() error) error {
 	if failed := g.failed.Load(); failed != nil {
 		return *failed
 	}
+	end := g.ops.begin("a write of " + what)
 	err := do()
+	end()
 	if err == nil {
 		return nil
 	}
@@ -63,13 +66,22 @@ func (g *guard) IsMonotonic() bool {
 }
 
 // FirstIndex of the log, 0 if it is empty.
-func (g *guard) FirstIndex() (uint64, error) { return g.inner.FirstIndex() }
+func (g *guard) FirstIndex() (uint64, error) {
+	defer g.ops.begin("a read of the first index")()
+	return g.inner.FirstIndex()
+}
 
 // LastIndex of the log, 0 if it is empty.
-func (g *guard) LastIndex() (uint64, error) { return g.inner.LastIndex() }
+func (g *guard) LastIndex() (uint64, error) {
+	defer g.ops.begin("a read of the last index")()
+	return g.inner.LastIndex()
+}
 
 // GetLog reads one entry.
-func (g *guard) GetLog(index uint64, log *raft.Log) error { return g.inner.GetLog(index, log) }
+func (g *guard) GetLog(index uint64, log *raft.Log) error {
+	defer g.ops.begin("a read of an entry")()
+	return g.inner.GetLog(index, log)
+}
 
 // StoreLog appends one entry.
 func (g *guard) StoreLog(log *raft.Log) error { return g.StoreLogs([]*raft.Log{log}) }
@@ -85,8 +97,24 @@ func (g *guard) StoreLogs(logs []*raft.Log) error {
 	return nil
 }
 
-// DeleteRange removes entries from either end of the log.
+// deleteMax bounds the entries that one write removes when the log is compacted. Appends wait for it.
+const deleteMax = 4096
+
+// DeleteRange removes entries from either end of the log. A compaction takes several writes, the oldest entries first:
+// after each the log is whole, and what is left is removed by the next one.
 func (g *guard) DeleteRange(first, last uint64) error {
+	if newest, err := g.LastIndex(); err != nil || newest <= last {
+		return g.deleteRange(first, last)
+	}
+	for ; last-first >= deleteMax; first += deleteMax {
+		if err := g.deleteRange(first, first+deleteMax-1); err != nil {
+			return err
+		}
+	}
+	return g.deleteRange(first, last)
+}
+
+func (g *guard) deleteRange(first, last uint64) error {
 	err := g.write("a truncation", func() error { return g.inner.DeleteRange(first, last) })
 	if err == nil {
 		g.size.deleteRange(first, last)
@@ -111,6 +139,7 @@ func (g *guard) Get(key []byte) ([]byte, error) {
 }
 
 func (g *guard) get(key []byte) ([]byte, error) {
+	defer g.ops.begin("a read of a stable value")()
 	value, err := g.inner.Get(key)
 	if isNotFound(err) || (err == nil && value == nil) {
 		return nil, errNotFound

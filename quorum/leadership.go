@@ -66,8 +66,8 @@ var errNoPeer = errors.New("no other voter")
 
 // handOver gives leadership to a peer before the node stops, if it leads and there is one.
 func (m *member) handOver() {
-	if m.raft.State() != raft.Leader {
-		return
+	if m.raft.State() != raft.Leader || m.stall.Load() != nil {
+		return // there is nothing to give, or no disk to give it with
 	}
 	switch err := m.transfer(nil); {
 	case errors.Is(err, errNoPeer):

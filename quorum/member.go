@@ -38,6 +38,7 @@ type member struct {
 	layer    *transport.Layer
 	network  *transport.Network
 	raft     *raft.Raft
+	ending   raft.Future // set by disconnect
 	feed     *feed.Feed
 	loop     *active.Loop
 	proposer *proposer
@@ -48,6 +49,8 @@ type member struct {
 	frozen signal
 	// leaderLost wakes watchLeader when the leader has ended a connection.
 	leaderLost signal
+	// stall is the operation of the store that takes too long; nil while the disk answers.
+	stall atomic.Pointer[operation]
 
 	// serving is set while Raft messages can be taken; lastIndex stands for Raft's before it runs.
 	serving   atomic.Bool
@@ -176,6 +179,7 @@ func (m *member) run() {
 	m.wg.Go(m.decide)
 	m.wg.Go(m.followLeadership)
 	m.wg.Go(m.watchLeader)
+	m.wg.Go(m.watchStore)
 	m.wg.Go(m.register)
 	m.wg.Go(m.snaps.run)
 	m.serving.Store(true)
@@ -241,28 +245,44 @@ func (m *member) failFrozen(err error) {
 	m.node.fail(broken("another node leads now; see skiff doctor on this one", "this node leads and its image is frozen: %w", err))
 }
 
-// stopTimeout bounds each step of stopping: what does not end by then is left behind.
-const stopTimeout = 10 * time.Second
+// Bounds of stopping: what does not end by then is left behind.
+const (
+	stopTimeout = 10 * time.Second
+	// stalledStopTimeout is that of a node whose store does not answer: there is nothing to wait for.
+	stalledStopTimeout = time.Second
+)
 
-// stop ends the member in the order that keeps everybody answered: the controller, Raft, its connections, the store.
-func (m *member) stop() error {
+// disconnect ends the member for everybody outside: the controller, Raft and its connections.
+func (m *member) disconnect() {
 	m.serving.Store(false)
 	m.cancel()
 	if m.server != nil {
 		m.server.Stop()
 	}
 	m.layer.Close()
-	future := m.raft.Shutdown()
+	m.ending = m.raft.Shutdown()
 	m.network.Close()
 	m.network.CloseStreams()
-	m.wg.Wait()
-	m.proposer.close()
-	done := make(chan error, 1)
-	go func() { done <- future.Error() }()
-	select {
-	case <-done:
-	case <-time.After(stopTimeout):
-		return errors.New("raft did not stop in time; its store was not closed")
+}
+
+// stop answers everybody inside who still waits and closes the store, after disconnect. What hangs in the store is
+// left behind, with the store open: another process must not use it before the last write of this one has ended.
+func (m *member) stop() error {
+	timeout := stopTimeout
+	if m.stall.Load() != nil {
+		timeout = stalledStopTimeout
 	}
-	return m.store.Close()
+	done := make(chan error, 1)
+	go func() {
+		m.wg.Wait()
+		m.proposer.close()
+		m.ending.Error() //nolint:errcheck // it is always nil
+		done <- m.store.Close()
+	}()
+	select {
+	case err := <-done:
+		return err
+	case <-time.After(timeout):
+		return fmt.Errorf("raft did not stop within %s; its store is still open", timeout)
+	}
 }

@@ -131,7 +131,8 @@ func (n *Node) stop(handOver bool) (err error) {
 	return err
 }
 
-// shutdown keeps an order: leadership goes first, then the controller, then Raft and its connections, the store last.
+// shutdown keeps an order: leadership goes first, then the controller, then Raft and its connections, then the port, so
+// that the others see at once that this node is gone, and the store last.
 func (n *Node) shutdown(handOver bool) error {
 	n.change <- struct{}{} // an init that is being committed ends first; none begins any more
 	var errs []error
@@ -139,13 +140,16 @@ func (n *Node) shutdown(handOver bool) error {
 		if handOver {
 			m.handOver()
 		}
-		errs = append(errs, m.stop())
+		m.disconnect()
 	}
 	if server := n.waits.Load(); server != nil {
 		server.Stop()
 	}
 	errs = append(errs, ignoreClosed(n.mux.Close()))
 	n.wg.Wait()
+	if m := n.member.Load(); m != nil {
+		errs = append(errs, m.stop())
+	}
 	errs = append(errs, n.identity.close())
 	return errors.Join(errs...)
 }

@@ -89,6 +89,8 @@ func (m *member) notReady(s *Status) string {
 	switch {
 	case s.Frozen != "":
 		return "image: " + s.Frozen
+	case m.stall.Load() != nil:
+		return m.stallReason()
 	case s.LeaderID < 0:
 		return "quorum: no leader" + m.peerProblems()
 	case s.LeaderContactAge < 0 || s.LeaderContactAge > leaderSilenceMax*m.cfg.timeout():

@@ -84,7 +84,7 @@ func (m *member) outlook() *outlook {
 		self: m.self, voters: m.voters(),
 		state: m.raft.State(), term: m.raft.CurrentTerm(), leader: leader,
 		heard: m.network.Heard(), voted: voted,
-		unfit: m.machine.fault.Load() != nil || err != nil && !isNotFound(err),
+		unfit: m.machine.fault.Load() != nil || m.stall.Load() != nil || err != nil && !isNotFound(err),
 	}
 }
 
