@@ -80,6 +80,25 @@ func (n *nemesis) carryOut(ctx context.Context, step Step) error {
 	return nil
 }
 
+// restore has every node run, after a step that went wrong half-way.
+func (n *nemesis) restore(ctx context.Context) error {
+	nodes, err := n.system.control.List(ctx)
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, node := range nodes {
+		switch node.State {
+		case up.Running:
+		case up.Paused:
+			errs = append(errs, n.system.do(ctx, node.Name, up.Resume))
+		default:
+			errs = append(errs, n.system.do(ctx, node.Name, up.Restart))
+		}
+	}
+	return errors.Join(errs...)
+}
+
 // apply does one fault and undoes it.
 func (n *nemesis) apply(ctx context.Context, f Fault) error {
 	name, err := n.system.pick(ctx, f)

@@ -27,10 +27,11 @@ type Report struct {
 	// Seconds that faults were to go on, and that the whole run took.
 	Seconds    float64 `json:"seconds"`
 	RanSeconds float64 `json:"ran_seconds"`
-	// Kinds of fault that were dealt, the steps, and how often each was done.
-	Kinds  []Kind         `json:"kinds"`
-	Steps  int            `json:"steps"`
-	Faults map[string]int `json:"faults"`
+	// Kinds of fault that were dealt, those that this machine cannot do, the steps, and how often each was done.
+	Kinds   []Kind         `json:"kinds"`
+	LeftOut []string       `json:"left_out,omitempty"`
+	Steps   int            `json:"steps"`
+	Faults  map[string]int `json:"faults"`
 	// SlowestSeconds is the longest time from the end of a step's faults until every partition took records again.
 	SlowestSeconds float64 `json:"slowest_seconds"`
 	// Sent, Acknowledged and Read are records; Consumed is what each consumer was given.

@@ -93,10 +93,11 @@ func (r *run) prepare() {
 	r.nemesis = newNemesis(r.system, r.work, disks, r.report.note(r.t.Logf))
 }
 
-// possible are the kinds of fault that this machine can do. What it cannot is said, and is an error where everything must run.
-func (r *run) possible(dir string) ([]Kind, *disks) {
+// possible are the kinds of fault that this machine can do, and the disks for those that need some. What is left out is said. strace
+// can be installed, so where everything must run its absence is an error; the right to mount a disk cannot.
+func (r *run) possible(dir string) (kinds []Kind, disks *disks) {
 	r.t.Helper()
-	kinds := r.options.Kinds
+	kinds = r.options.Kinds
 	if len(kinds) == 0 {
 		kinds = everyKind
 	}
@@ -105,28 +106,29 @@ func (r *run) possible(dir string) ([]Kind, *disks) {
 			r.t.Fatalf("there is no kind of fault %q; there are %q", k, everyKind)
 		}
 	}
-	without := func(kind Kind, err error) {
-		r.t.Helper()
-		if strict() {
-			r.t.Fatalf("no fault of the kind %q: %v", kind, err)
-		}
-		r.t.Logf("no fault of the kind %q: %v", kind, err)
-		kinds = slices.DeleteFunc(slices.Clone(kinds), func(k Kind) bool { return k == kind })
-	}
 	if slices.Contains(kinds, KillAtSyscall) {
-		if err := straceWorks(); err != nil {
-			without(KillAtSyscall, err)
+		if err := straceWorks(); err != nil && strict() {
+			r.t.Fatalf("no fault of the kind %q: %v", KillAtSyscall, err)
+		} else if err != nil {
+			kinds = r.without(kinds, KillAtSyscall, err)
 		}
 	}
-	if !slices.Contains(kinds, FillDisk) {
-		return kinds, nil
-	}
-	size := diskLeast + int64(r.options.For.Seconds())*perSecond*recordBytesMost
-	disks, err := mountDisks(r.t, dir, []string{"c1", "c2", "c3", "b1", "b2", "b3"}, size)
-	if err != nil {
-		without(FillDisk, err)
+	if slices.Contains(kinds, FillDisk) {
+		var err error
+		size := diskLeast + int64(r.options.For.Seconds())*perSecond*recordBytesMost
+		if disks, err = mountDisks(r.t, dir, []string{"c1", "c2", "c3", "b1", "b2", "b3"}, size); err != nil {
+			kinds = r.without(kinds, FillDisk, err)
+		}
 	}
 	return kinds, disks
+}
+
+// without leaves a kind out and says so.
+func (r *run) without(kinds []Kind, kind Kind, err error) []Kind {
+	r.t.Helper()
+	r.t.Logf("no fault of the kind %q: %v", kind, err)
+	r.report.LeftOut = append(r.report.LeftOut, fmt.Sprintf("%s: %v", kind, err))
+	return slices.DeleteFunc(slices.Clone(kinds), func(k Kind) bool { return k == kind })
 }
 
 func (r *run) close() {
@@ -162,6 +164,7 @@ func (r *run) torture() {
 	if err != nil {
 		endWork() // what has stalled may never answer
 		r.report.found(verify.Violation{Kind: Stalled, Detail: err.Error()})
+		r.stalled(r.nemesis.restore(ctx))
 	}
 	stop := time.AfterFunc(patience, endWork)
 	defer stop.Stop()
