@@ -24,6 +24,8 @@ type Liveness struct {
 type contact struct {
 	brokerEpoch int64
 	last        time.Time
+	// granted tells that last is no news of the broker: a new controller counts it as heard.
+	granted bool
 	// metadataOffset is the highest that the incarnation reported. An incarnation never unlearns.
 	metadataOffset int64
 	// shutdownOffset is the metadata offset that every active broker must have applied before the broker may stop;
@@ -57,7 +59,7 @@ func (l *Liveness) Touch(id int32, brokerEpoch, metadataOffset int64, now time.T
 	case !ok || brokerEpoch > c.brokerEpoch:
 		c = contact{brokerEpoch: brokerEpoch, metadataOffset: unknownOffset, shutdownOffset: unknownOffset}
 	}
-	c.last = now
+	c.last, c.granted = now, false
 	c.metadataOffset = max(c.metadataOffset, metadataOffset)
 	l.brokers[id] = c
 }
@@ -72,7 +74,9 @@ func (l *Liveness) Reset(img *fsm.Image, now time.Time) {
 	clear(l.brokers)
 	for b := range img.Brokers() {
 		if !b.Fenced {
-			l.Touch(b.ID, b.Epoch, unknownOffset, now)
+			l.brokers[b.ID] = contact{
+				brokerEpoch: b.Epoch, last: now, granted: true, metadataOffset: unknownOffset, shutdownOffset: unknownOffset,
+			}
 		}
 	}
 }
@@ -94,10 +98,18 @@ func (l *Liveness) LastContact(id int32) (time.Time, bool) {
 	return c.last, ok
 }
 
-// HeardSince tells whether broker id was heard after t, in brokerEpoch or a later one.
-func (l *Liveness) HeardSince(id int32, brokerEpoch int64, t time.Time) bool {
-	c, ok := l.brokers[id]
-	return ok && c.brokerEpoch >= brokerEpoch && (c.brokerEpoch > brokerEpoch || c.last.After(t))
+// clears tells whether the broker was heard, in its epoch or a later one, so that the suspicion is wrong.
+func (l *Liveness) clears(s *Suspicion) bool {
+	c, ok := l.brokers[s.BrokerID]
+	switch {
+	case !ok || c.brokerEpoch < s.BrokerEpoch:
+		return false
+	case c.brokerEpoch > s.BrokerEpoch:
+		return true
+	case s.AfterClaim:
+		return !c.granted
+	}
+	return c.last.After(s.Since)
 }
 
 // Alive tells whether broker id was heard in exactly brokerEpoch within the session timeout.

@@ -79,7 +79,7 @@ func FenceRefused(img *fsm.Image, env *Env, refused []RefusedProbe) Decision[[]i
 	var said []string
 	for _, r := range slices.SortedFunc(slices.Values(refused), byBroker) {
 		b, ok := img.Broker(r.BrokerID)
-		if !ok || b.Fenced || b.Epoch != r.BrokerEpoch || env.Liveness.HeardSince(b.ID, b.Epoch, r.Since) {
+		if !ok || b.Fenced || b.Epoch != r.BrokerEpoch || env.Liveness.clears(&r.Suspicion) {
 			continue
 		}
 		brokers, ids = append(brokers, b), append(ids, b.ID)

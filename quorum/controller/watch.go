@@ -217,7 +217,7 @@ func (w *Watch) Next(img *fsm.Image, live *Liveness, now time.Time) []Probe {
 			continue
 		}
 		b, ok := img.Broker(id)
-		if !ok || b.Epoch != s.BrokerEpoch || live.HeardSince(id, s.BrokerEpoch, s.Since) {
+		if !ok || b.Epoch != s.BrokerEpoch || live.clears(s) {
 			delete(w.suspects, id)
 			continue
 		}
@@ -254,10 +254,10 @@ func (w *Watch) suspectSilent(img *fsm.Image, live *Liveness, now time.Time) {
 	}
 	w.silentAt = time.Time{}
 	for b := range img.Brokers() {
-		if b.Fenced || live.HeardSince(b.ID, b.Epoch, w.claimedAt) {
-			continue
+		s := &Suspicion{BrokerID: b.ID, BrokerEpoch: b.Epoch, Since: w.claimedAt, AfterClaim: true, due: now}
+		if !b.Fenced && !live.clears(s) {
+			w.suspect(img, s, now)
 		}
-		w.suspect(img, &Suspicion{BrokerID: b.ID, BrokerEpoch: b.Epoch, Since: w.claimedAt, AfterClaim: true, due: now}, now)
 	}
 }
 

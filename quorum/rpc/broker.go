@@ -32,38 +32,62 @@ func (s *brokerService) ReserveProducerIDs(ctx context.Context, req *controllerv
 	return do(ctx, s.Deps, controller.ReserveProducerIDs, req, byBroker(ctx, "ReserveProducerIDs"))
 }
 
-// pendingSet holds decisions that are awaited. It lets one heartbeat and one goodbye of each broker be decided at a
-// time, whatever the number of its streams. A goodbye has a place of its own because it is said only once.
+// pendingSet holds the brokers a heartbeat of which is being decided: one of each at a time, whatever the number of its
+// streams. The next heartbeat asks again; a goodbye is said only once, and waits.
 type pendingSet struct {
-	// mu guards keys.
-	mu   sync.Mutex
-	keys map[pendingKey]struct{}
+	// mu guards goodbyes.
+	mu sync.Mutex
+	// goodbyes decides what waits, nil where nothing does.
+	goodbyes map[int32]func()
 }
 
-type pendingKey struct {
-	broker  int32
-	goodbye bool
-}
+// admission is what becomes of a heartbeat that needs a decision.
+type admission int
 
-func pendingFor(req *controllerv1.SessionRequest) pendingKey {
-	return pendingKey{broker: req.GetBrokerId(), goodbye: req.GetGoodbye()}
-}
+const (
+	// begins: the caller has it decided now, and what leave returns after it.
+	begins admission = iota
+	// waits: it is a goodbye, which will be decided.
+	waits
+	// busy: another one of the broker is being decided, or another goodbye waits.
+	busy
+)
 
-// enter adds a decision, unless it is there.
-func (p *pendingSet) enter(key pendingKey) bool {
+// enter admits a heartbeat of a broker; decide is kept if it is a goodbye that has to wait.
+func (p *pendingSet) enter(broker int32, goodbye bool, decide func()) admission {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if _, ok := p.keys[key]; ok {
-		return false
+	waiting, taken := p.goodbyes[broker]
+	switch {
+	case !taken:
+		p.goodbyes[broker] = nil
+		return begins
+	case goodbye && waiting == nil:
+		p.goodbyes[broker] = decide
+		return waits
 	}
-	p.keys[key] = struct{}{}
-	return true
+	return busy
 }
 
-func (p *pendingSet) leave(key pendingKey) {
+// run decides what enter admitted, and then the goodbye that came meanwhile.
+func (p *pendingSet) run(broker int32, decide func()) {
+	for decide != nil {
+		decide()
+		decide = p.leave(broker)
+	}
+}
+
+// leave removes a broker, or returns what is to be decided next.
+func (p *pendingSet) leave(broker int32) func() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	delete(p.keys, key)
+	next := p.goodbyes[broker]
+	if next == nil {
+		delete(p.goodbyes, broker)
+	} else {
+		p.goodbyes[broker] = nil
+	}
+	return next
 }
 
 // openStreams counts the sessions of each broker: only the end of the last one says something.

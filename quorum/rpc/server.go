@@ -65,7 +65,7 @@ func RegisterServices(s *grpc.Server, d Deps) {
 		d.Logger = hclog.NewNullLogger()
 	}
 	controllerv1.RegisterBrokerServiceServer(s, &brokerService{
-		Deps: d, pending: pendingSet{keys: map[pendingKey]struct{}{}}, streams: openStreams{of: map[int32]int{}},
+		Deps: d, pending: pendingSet{goodbyes: map[int32]func(){}}, streams: openStreams{of: map[int32]int{}},
 	})
 	controllerv1.RegisterAdminServiceServer(s, &adminService{Deps: d})
 	controllerv1.RegisterMetadataServiceServer(s, &metadataService{Deps: d, slots: make(chan struct{}, maxFollowers)})

@@ -170,17 +170,20 @@ func (ss *session) take(req *controllerv1.SessionRequest) error {
 	if !controller.NeedsDecision(img, req) {
 		return ss.answer(steady(img, req))
 	}
-	if !ss.pending.enter(pendingFor(req)) {
+	decide := func() { ss.decide(req) }
+	switch ss.pending.enter(req.GetBrokerId(), req.GetGoodbye(), decide) {
+	case begins:
+		go ss.pending.run(req.GetBrokerId(), decide)
+	case busy:
 		return ss.answer(asItIs(img, req))
+	case waits:
 	}
-	go ss.decide(req)
 	return nil
 }
 
 // decide has one heartbeat decided. What cannot be decided now is answered with the state as it is: the next heartbeat
 // asks again, and a broker whose goodbye was not decided is gone without one.
 func (ss *session) decide(req *controllerv1.SessionRequest) {
-	defer ss.pending.leave(pendingFor(req))
 	// A goodbye must be decided although its stream ends.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ss.stream.Context()), heartbeatTimeout)
 	defer cancel()
