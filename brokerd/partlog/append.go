@@ -131,7 +131,8 @@ func (l *Log) appendAsFollower(batches []byte, leaderEpoch int32) (AppendInfo, e
 func (l *Log) checkFromLeader(batches []byte, leaderEpoch int32) ([]header, error) {
 	var headers []header
 	next := l.next
-	last, _ := l.view.Load().epochs.latest()
+	// An epoch without a record, of a leader that was deposed before it appended anything, binds nobody.
+	last, _ := l.view.Load().epochs.truncateEnd(next).latest()
 	for newest := last.epoch; len(batches) > 0; {
 		h, err := parseHeader(batches)
 		if len(headers) > 0 && (len(batches) < batchHeaderBytes || err == nil && h.size > int64(len(batches))) {

@@ -35,10 +35,14 @@ func (h epochHistory) latest() (epochEntry, bool) {
 // assign adds an entry, first dropping later ones that contradict it: those
 // of a deposed leader that never counted. It reports whether anything changed.
 func (h epochHistory) assign(entry epochEntry) (epochHistory, bool) {
-	if last, ok := h.latest(); ok && last.epoch == entry.epoch && last.startOffset <= entry.startOffset {
-		return h, false
-	}
 	keep := len(h)
+	// Newer epochs that begin no earlier have no record: their leaders were deposed before they appended anything.
+	for keep > 0 && h[keep-1].startOffset >= entry.startOffset && h[keep-1].epoch > entry.epoch {
+		keep--
+	}
+	if last, ok := h[:keep].latest(); ok && last.epoch == entry.epoch && last.startOffset <= entry.startOffset {
+		return h[:keep:keep], keep < len(h)
+	}
 	for keep > 0 && (h[keep-1].epoch >= entry.epoch || h[keep-1].startOffset >= entry.startOffset) {
 		keep--
 	}

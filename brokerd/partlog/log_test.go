@@ -111,6 +111,25 @@ func TestOnlyTheNewestLeaderEpochAppends(t *testing.T) {
 	wantError(t, l.AssignEpoch(-1, 0), partlog.ErrLeaderEpoch)
 }
 
+// TestALeaderDeposedBeforeItAppendedFollowsAgain: its own epoch has no record, and the next leader may have records of
+// the epoch before at the same offsets.
+func TestALeaderDeposedBeforeItAppendedFollowsAgain(t *testing.T) {
+	l := newLog(t)
+	mustAppend(t, l, batchOf(t, 2, 10, 0, nil), 6)
+	if err := l.AssignEpoch(7, l.EndOffset()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := l.AppendAsFollower(stamped(batchOf(t, 2, 10, 0, nil), 2, 6), 8); err != nil {
+		t.Fatal(err)
+	}
+	if latest, _ := l.LatestEpoch(); latest != 6 || l.EndOffset() != 4 {
+		t.Fatalf("latest epoch %d, end %d", latest, l.EndOffset())
+	}
+	if epoch, start := l.EndOffsetForEpoch(5); epoch != 5 || start != 0 {
+		t.Fatalf("epoch 6 begins at %d (epoch %d), want 0", start, epoch)
+	}
+}
+
 func TestFollowerTakesWhatContinuesItsLog(t *testing.T) {
 	batch := func(offset int64, epoch int32) []byte { return stamped(batchOf(t, 2, 10, 0, nil), offset, epoch) }
 	join := func(batches ...[]byte) []byte { return bytes.Join(batches, nil) }

@@ -49,6 +49,7 @@ func TestEpochHistoryStaysInOrder(t *testing.T) {
 		{"the same, earlier", epochEntry{5, 30}, epochHistory{{2, 10}, {3, 20}, {5, 30}}},
 		{"a new epoch at an old start", epochEntry{6, 40}, epochHistory{{2, 10}, {3, 20}, {6, 40}}},
 		{"a new epoch before an old start", epochEntry{6, 15}, epochHistory{{2, 10}, {6, 15}}},
+		{"the epoch before one without a record", epochEntry{3, 40}, epochHistory{{2, 10}, {3, 20}}},
 		{"an old epoch", epochEntry{3, 50}, epochHistory{{2, 10}, {3, 50}}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
