@@ -3,10 +3,11 @@ package controller
 import (
 	"bytes"
 
+	"google.golang.org/protobuf/proto"
+
 	"github.com/skiffmq/skiff/fsm"
 	controllerv1 "github.com/skiffmq/skiff/proto/controller/v1"
 	metadatav1 "github.com/skiffmq/skiff/proto/metadata/v1"
-	"google.golang.org/protobuf/proto"
 )
 
 // maxRegistrationBytes bounds what one broker may register, names of hosts and all (I20).

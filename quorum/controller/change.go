@@ -3,9 +3,10 @@ package controller
 import (
 	"slices"
 
+	"google.golang.org/protobuf/proto"
+
 	"github.com/skiffmq/skiff/fsm"
 	metadatav1 "github.com/skiffmq/skiff/proto/metadata/v1"
-	"google.golang.org/protobuf/proto"
 )
 
 // noLeader stands for "nobody leads the partition".

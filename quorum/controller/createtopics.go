@@ -3,11 +3,12 @@ package controller
 import (
 	"strings"
 
+	"google.golang.org/protobuf/proto"
+
 	"github.com/skiffmq/skiff/fsm"
 	"github.com/skiffmq/skiff/fsm/topicconfig"
 	controllerv1 "github.com/skiffmq/skiff/proto/controller/v1"
 	metadatav1 "github.com/skiffmq/skiff/proto/metadata/v1"
-	"google.golang.org/protobuf/proto"
 )
 
 // clusterMetadataTopic is the name under which Kafka's own tools know the metadata log.

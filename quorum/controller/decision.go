@@ -3,10 +3,11 @@ package controller
 import (
 	"fmt"
 
+	"google.golang.org/protobuf/proto"
+
 	"github.com/skiffmq/skiff/fsm"
 	controllerv1 "github.com/skiffmq/skiff/proto/controller/v1"
 	metadatav1 "github.com/skiffmq/skiff/proto/metadata/v1"
-	"google.golang.org/protobuf/proto"
 )
 
 // Decision is what a request leads to.

@@ -15,6 +15,8 @@ func ElectLeaders(img *fsm.Image, env *Env, req *controllerv1.ElectLeadersReques
 	case controllerv1.ElectionType_ELECTION_TYPE_PREFERRED:
 	case controllerv1.ElectionType_ELECTION_TYPE_UNCLEAN:
 		kind = electUnclean
+	case controllerv1.ElectionType_ELECTION_TYPE_UNSPECIFIED:
+		fallthrough
 	default:
 		return refuse[*controllerv1.ElectLeadersResponse](controllerv1.ErrorCode_ERROR_CODE_INVALID_REQUEST, "election type %d is unknown", req.GetType())
 	}

@@ -1,10 +1,11 @@
 package controller
 
 import (
+	"google.golang.org/protobuf/proto"
+
 	"github.com/skiffmq/skiff/fsm"
 	controllerv1 "github.com/skiffmq/skiff/proto/controller/v1"
 	metadatav1 "github.com/skiffmq/skiff/proto/metadata/v1"
-	"google.golang.org/protobuf/proto"
 )
 
 // brokerState is where a broker stands in its life, as the controller wants it.
@@ -52,6 +53,7 @@ func NeedsDecision(img *fsm.Image, req *controllerv1.SessionRequest) bool {
 		return req.GetGoodbye() || mayUnfence(b, req)
 	case stateUnfenced:
 		return req.GetGoodbye() || req.GetWantFence() || req.GetWantShutDown()
+	case stateControlledShutdown, stateShutdownNow:
 	}
 	return true
 }

@@ -8,10 +8,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/skiffmq/skiff/fsm"
-	controllerv1 "github.com/skiffmq/skiff/proto/controller/v1"
 	"google.golang.org/protobuf/proto"
 	"pgregory.net/rapid"
+
+	"github.com/skiffmq/skiff/fsm"
+	controllerv1 "github.com/skiffmq/skiff/proto/controller/v1"
 )
 
 // TestDecisionsAgreeWithADumbModel runs random histories through the controller and through a model that knows only

@@ -6,8 +6,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/skiffmq/skiff/fsm"
 	"pgregory.net/rapid"
+
+	"github.com/skiffmq/skiff/fsm"
 )
 
 // cluster brings up brokers with racks; fenced ones stay registered.

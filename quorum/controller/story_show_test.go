@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/cockroachdb/datadriven"
+
 	"github.com/skiffmq/skiff/fsm"
 	metadatav1 "github.com/skiffmq/skiff/proto/metadata/v1"
 )

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/cockroachdb/datadriven"
+
 	"github.com/skiffmq/skiff/fsm"
 	"github.com/skiffmq/skiff/fsm/topicconfig"
 	controllerv1 "github.com/skiffmq/skiff/proto/controller/v1"

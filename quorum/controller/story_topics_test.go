@@ -6,10 +6,11 @@ import (
 	"strings"
 
 	"github.com/cockroachdb/datadriven"
+	"google.golang.org/protobuf/proto"
+
 	"github.com/skiffmq/skiff/fsm"
 	controllerv1 "github.com/skiffmq/skiff/proto/controller/v1"
 	metadatav1 "github.com/skiffmq/skiff/proto/metadata/v1"
-	"google.golang.org/protobuf/proto"
 )
 
 // cmdCreate creates topics. "create foo partitions=3 rf=3" creates one. In the long form each line of the input is one
