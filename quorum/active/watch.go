@@ -21,7 +21,7 @@ func (c *Core) takeClosings(closings []Closing) {
 	}
 	for _, n := range closings {
 		herds := c.watch.Herds()
-		c.watch.Closed(img, n.BrokerID, n.BrokerEpoch, n.At)
+		c.watch.Closed(img, c.liveness, n.BrokerID, n.BrokerEpoch, n.At)
 		if c.watch.Herds() > herds {
 			c.note(hclog.Warn, "many brokers closed their sessions at once; their sessions decide", "broker", n.BrokerID)
 		} else {

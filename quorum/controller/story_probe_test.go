@@ -17,7 +17,7 @@ func (w *world) cmdClose(d *datadriven.TestData) string {
 		if !ok {
 			w.t.Fatalf("broker %d is not registered", id)
 		}
-		w.watch.Closed(w.img, id, b.Epoch, w.env.Now)
+		w.watch.Closed(w.img, w.liveness, id, b.Epoch, w.env.Now)
 		if w.watch.Herds() > herds {
 			fmt.Fprintf(&out, "broker %d closes in a herd\n", id)
 		}

@@ -11,7 +11,8 @@ import (
 
 const (
 	// herdWindow is the time in which closed sessions count as one event. More than max(1, a third) of the brokers in it
-	// have a common cause, and then sessions decide.
+	// have a common cause, and then sessions decide. A broker that was heard since, or came back as another process, is
+	// not counted: it is not gone, and says nothing of one that goes now.
 	herdWindow = time.Second
 	// closingSettles is how long the probe of a closed session waits for the other members of a herd, and for the broker
 	// to open another session. It is what a kill costs besides the commit.
@@ -107,7 +108,7 @@ type Watch struct {
 
 	// suspects exist only on the active controller. Invariant: they are unfenced when they come in.
 	suspects map[int32]*Suspicion
-	// closings of the last herdWindow, one for each broker, in order.
+	// closings of the last herdWindow, one for each broker, in order. They stay when the suspicion is settled.
 	closings []closing
 	// claimedAt is when the claim was opened; silentAt is when silent brokers become suspects, zero when they have.
 	claimedAt, silentAt time.Time
@@ -123,8 +124,8 @@ type reach struct {
 }
 
 type closing struct {
-	broker int32
-	at     time.Time
+	*Suspicion
+	at time.Time
 }
 
 // NewWatch makes an empty state.
@@ -175,24 +176,27 @@ func (w *Watch) Rest() {
 }
 
 // Closed notes that a broker closed its last session without a goodbye, at the time given. Times do not go back.
-func (w *Watch) Closed(img *fsm.Image, broker int32, brokerEpoch int64, at time.Time) {
+func (w *Watch) Closed(img *fsm.Image, live *Liveness, broker int32, brokerEpoch int64, at time.Time) {
 	if b, ok := img.Broker(broker); !ok || b.Fenced || b.Epoch != brokerEpoch {
 		return
 	}
-	w.suspect(img, &Suspicion{BrokerID: broker, BrokerEpoch: brokerEpoch, Since: at, due: at.Add(closingSettles)}, at)
+	s := &Suspicion{BrokerID: broker, BrokerEpoch: brokerEpoch, Since: at, due: at.Add(closingSettles)}
+	w.suspect(img, live, closing{Suspicion: s, at: at})
 }
 
 // suspect applies the herd rule.
-func (w *Watch) suspect(img *fsm.Image, s *Suspicion, at time.Time) {
-	w.closings = slices.DeleteFunc(w.closings, func(c closing) bool { return c.broker == s.BrokerID || at.Sub(c.at) > herdWindow })
-	w.closings = append(w.closings, closing{broker: s.BrokerID, at: at})
+func (w *Watch) suspect(img *fsm.Image, live *Liveness, news closing) {
+	w.closings = slices.DeleteFunc(w.closings, func(c closing) bool {
+		return c.BrokerID == news.BrokerID || news.at.Sub(c.at) > herdWindow || live.clears(c.Suspicion)
+	})
+	w.closings = append(w.closings, news)
 	if len(w.closings) <= w.herdLimit(img) {
-		w.suspects[s.BrokerID] = s
+		w.suspects[news.BrokerID] = news.Suspicion
 		return
 	}
 	w.herds++
 	for _, c := range w.closings {
-		delete(w.suspects, c.broker) // an answer that is on its way means nothing any more
+		delete(w.suspects, c.BrokerID) // an answer that is on its way means nothing any more
 	}
 }
 
@@ -200,7 +204,7 @@ func (w *Watch) suspect(img *fsm.Image, s *Suspicion, at time.Time) {
 func (w *Watch) herdLimit(img *fsm.Image) int {
 	brokers := 0
 	for b := range img.Brokers() {
-		if !b.Fenced || slices.ContainsFunc(w.closings, func(c closing) bool { return c.broker == b.ID }) {
+		if !b.Fenced || slices.ContainsFunc(w.closings, func(c closing) bool { return c.BrokerID == b.ID }) {
 			brokers++
 		}
 	}
@@ -256,7 +260,7 @@ func (w *Watch) suspectSilent(img *fsm.Image, live *Liveness, now time.Time) {
 	for b := range img.Brokers() {
 		s := &Suspicion{BrokerID: b.ID, BrokerEpoch: b.Epoch, Since: w.claimedAt, AfterClaim: true, due: now}
 		if !b.Fenced && !live.clears(s) {
-			w.suspect(img, s, now)
+			w.suspect(img, live, closing{Suspicion: s, at: now})
 		}
 	}
 }
