@@ -44,6 +44,10 @@ type Options struct {
 	Lossy int
 	// BatchRecords bounds a metadata batch; 0 is the product's limit.
 	BatchRecords int
+	// Strict keeps in a history what a controller answered after it was deposed and before it knew. A refusal that
+	// writes nothing rests on no entry, so that such a controller may say that a topic is there, or is not, which was
+	// so when it still led; everything else that it answers is held to be true now.
+	Strict bool
 	// Without are faults, by number, that do not happen.
 	Without map[int]bool
 	// Plant is a fault built into the system.
@@ -108,13 +112,13 @@ type Sim struct {
 
 // Stats tell what a run did: one that did little proves little.
 type Stats struct {
-	Steps                      int
-	entries, faults            int
-	produced, acked, consumed  int
-	judged, undecided, excused int
-	truncations                int
-	adminOps                   map[result]int
-	dropped                    map[string]int
+	Steps                             int
+	entries, faults                   int
+	produced, acked, consumed         int
+	judged, undecided, excused, stale int
+	truncations                       int
+	adminOps                          map[result]int
+	dropped                           map[string]int
 }
 
 // New builds a cluster and plans its start, its clients and its faults.
