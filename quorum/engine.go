@@ -15,6 +15,7 @@ import (
 	wal "github.com/hashicorp/raft-wal"
 	"github.com/hashicorp/raft-wal/metadb"
 	"go.etcd.io/bbolt"
+	bolterrors "go.etcd.io/bbolt/errors"
 
 	"github.com/skiffmq/skiff/fsm"
 )
@@ -83,7 +84,7 @@ func openBolt(path string) (engine, error) {
 			FreelistType:   bbolt.FreelistMapType,
 		},
 	})
-	if errors.Is(err, bbolt.ErrTimeout) {
+	if errors.Is(err, bolterrors.ErrTimeout) {
 		return nil, refuse("stop the other process, or give this one another directory", "raft store %s is held by another process", path)
 	}
 	if err != nil {

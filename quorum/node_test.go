@@ -8,14 +8,13 @@ import (
 	"time"
 
 	"github.com/hashicorp/go-hclog"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
 
 	controllerv1 "github.com/skiffmq/skiff/proto/controller/v1"
 	"github.com/skiffmq/skiff/quorum"
 	"github.com/skiffmq/skiff/quorum/bootstrap"
 	"github.com/skiffmq/skiff/quorum/controller"
-
-	"google.golang.org/grpc"
-	"google.golang.org/grpc/credentials/insecure"
 )
 
 // testNode is a node on a real socket and a real directory.

@@ -40,14 +40,13 @@ type logHeader struct {
 	first   int64 // metadata offset of the first record that may follow
 }
 
-func (h logHeader) append(b []byte) []byte {
-	start := len(b)
-	b = append(b, logMagic...)
+func (h logHeader) encode() []byte {
+	b := append(make([]byte, 0, logHeaderSize), logMagic...)
 	b = binary.BigEndian.AppendUint32(b, logVersion)
 	b = binary.BigEndian.AppendUint64(b, h.lineage.Number)
 	b = append(b, h.lineage.UUID[:]...)
 	b = binary.BigEndian.AppendUint64(b, uint64(h.first))
-	return binary.BigEndian.AppendUint32(b, crc32.Checksum(b[start:], castagnoli))
+	return binary.BigEndian.AppendUint32(b, crc32.Checksum(b, castagnoli))
 }
 
 // parseLogHeader reads a header. A version that this build does not know is an error of its own kind, so that the

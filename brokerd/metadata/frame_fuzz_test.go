@@ -44,11 +44,11 @@ func FuzzFrames(f *testing.F) {
 
 // FuzzLogHeader reads arbitrary bytes as a header; one that is accepted writes back to the same bytes.
 func FuzzLogHeader(f *testing.F) {
-	f.Add(logHeader{first: 9}.append(nil))
+	f.Add(logHeader{first: 9}.encode())
 	f.Add([]byte(logMagic))
 	f.Fuzz(func(t *testing.T, in []byte) {
 		h, err := parseLogHeader(in)
-		if err == nil && !bytes.Equal(h.append(nil), in[:logHeaderSize]) {
+		if err == nil && !bytes.Equal(h.encode(), in[:logHeaderSize]) {
 			t.Fatalf("header %+v does not write back to %x", h, in[:logHeaderSize])
 		}
 	})

@@ -14,7 +14,7 @@ import (
 // writeLog writes a log file of two entries, with what comes after them.
 func writeLog(t *testing.T, dir string, first int64, after ...byte) {
 	t.Helper()
-	data := logHeader{lineage: fsm.LineageID{Number: 1}, first: first}.append(nil)
+	data := logHeader{lineage: fsm.LineageID{Number: 1}, first: first}.encode()
 	for offset := first; offset < first+2; offset++ {
 		var err error
 		if data, err = appendFrame(data, &controllerv1.EntryApplied{FirstMetadataOffset: offset}); err != nil {

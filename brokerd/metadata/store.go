@@ -116,7 +116,7 @@ func (s *store) roll(img *fsm.Image) error {
 	}
 	h := logHeader{lineage: img.Lineage().ID, first: img.NextOffset()}
 	path := s.path(name{h.lineage.Number, h.first, logSuffix}.String())
-	if err := disk.WriteFileAtomic(path, h.append(nil), 0o640); err != nil {
+	if err := disk.WriteFileAtomic(path, h.encode(), 0o640); err != nil {
 		return fmt.Errorf("begin metadata log: %w", err)
 	}
 	return s.open(path, logHeaderSize)

@@ -51,7 +51,7 @@ func (c *Cluster) BrokerLoss(ctx context.Context, n int, s syscall.Signal) (time
 	if err != nil {
 		return 0, err
 	}
-	err = until(ctx, readyWithin, func() error { return watch.relieved(ctx, victim, topic, led) })
+	err = until(ctx, func() error { return watch.relieved(ctx, victim, topic, led) })
 	took := time.Since(sent)
 	err = errors.Join(err, c.revive(ctx, victim, s))
 	_, dropErr := admin.DeleteTopic(ctx, topic)
@@ -94,7 +94,7 @@ func (w watchers) close() {
 
 // lead tells which partitions of the topic the victim leads, once every broker knows them all.
 func (w watchers) lead(ctx context.Context, victim up.Node, topic string) (led []int32, err error) {
-	err = until(ctx, readyWithin, func() error {
+	err = until(ctx, func() error {
 		for id, view := range w {
 			t, err := view.Topic(ctx, topic)
 			if err != nil {

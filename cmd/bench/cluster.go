@@ -19,7 +19,7 @@ const (
 	statusTimeout = 2 * time.Second
 	statusBytes   = 1 << 20
 	pollPause     = 5 * time.Millisecond
-	readyWithin   = 60 * time.Second
+	patience      = 60 * time.Second
 )
 
 // Cluster is a cluster of `skiff up` on this machine.
@@ -89,7 +89,7 @@ func (c *Cluster) status(ctx context.Context, n up.Node) (admin.Status, error) {
 // active is the quorum node that says that it decides.
 func (c *Cluster) active(ctx context.Context) (up.Node, error) {
 	var found up.Node
-	err := until(ctx, readyWithin, func() error {
+	err := until(ctx, func() error {
 		nodes, err := c.nodes(ctx, up.Quorum)
 		if err != nil {
 			return err
@@ -131,7 +131,7 @@ func (c *Cluster) revive(ctx context.Context, n up.Node, s syscall.Signal) error
 }
 
 func (c *Cluster) awaitReady(ctx context.Context) error {
-	return until(ctx, readyWithin, func() error {
+	return until(ctx, func() error {
 		all, err := c.up.List(ctx)
 		if err != nil {
 			return err
@@ -149,9 +149,9 @@ func (c *Cluster) awaitReady(ctx context.Context) error {
 	})
 }
 
-// until repeats check until it returns nil, and gives its last error when that takes longer than within.
-func until(ctx context.Context, within time.Duration, check func() error) error {
-	ctx, cancel := context.WithTimeout(ctx, within)
+// until repeats check until it returns nil, and gives its last error when that takes longer than patience.
+func until(ctx context.Context, check func() error) error {
+	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	for {
 		err := check()
@@ -159,7 +159,7 @@ func until(ctx context.Context, within time.Duration, check func() error) error 
 			return nil
 		}
 		if waitErr := wait(ctx, pollPause); waitErr != nil {
-			return fmt.Errorf("not within %v: %w", within, err)
+			return fmt.Errorf("not within %v: %w", patience, err)
 		}
 	}
 }

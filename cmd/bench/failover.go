@@ -53,7 +53,7 @@ func (c *Cluster) Failover(ctx context.Context, s syscall.Signal) (time.Duration
 func createOne(ctx context.Context, asker *client.Client) (time.Time, error) {
 	var committed time.Time
 	var name string
-	err := until(ctx, readyWithin, func() error {
+	err := until(ctx, func() error {
 		id := make([]byte, 16)
 		_, _ = rand.Read(id) // never fails: crypto/rand ends the process instead
 		name = "bench-" + hex.EncodeToString(id)
@@ -79,7 +79,7 @@ func createOne(ctx context.Context, asker *client.Client) (time.Time, error) {
 }
 
 func deleteOne(ctx context.Context, asker *client.Client, name string) error {
-	return until(ctx, readyWithin, func() error {
+	return until(ctx, func() error {
 		response, err := asker.DeleteTopics(ctx, &controllerv1.DeleteTopicsRequest{Topics: []*controllerv1.DeletableTopic{{Name: name}}})
 		if err != nil {
 			return err

@@ -90,7 +90,7 @@ func awaitFullISR(t *testing.T, c *proctest.Cluster, topic string) {
 		}
 		for _, p := range detail.Partitions {
 			if p.Err != nil || p.Leader < 0 || len(p.ISR) != len(p.Replicas) {
-				return fmt.Errorf("partition %d: leader %d, ISR %v of replicas %v, %v", p.Partition, p.Leader, p.ISR, p.Replicas, p.Err)
+				return fmt.Errorf("partition %d: leader %d, ISR %v of replicas %v: %w", p.Partition, p.Leader, p.ISR, p.Replicas, p.Err)
 			}
 		}
 		return nil

@@ -30,7 +30,7 @@ const asQuorumd = "SKIFF_TEST_AS_QUORUMD"
 
 func TestMain(m *testing.M) {
 	if os.Getenv(asQuorumd) != "" {
-		os.Unsetenv(asQuorumd) //nolint:errcheck // it is an environment variable of ours
+		os.Unsetenv(asQuorumd)
 		os.Exit(config.Report(os.Stderr, "quorumd", quorumcmd.Command().Execute()))
 	}
 	os.Exit(m.Run())

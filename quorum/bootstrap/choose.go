@@ -198,7 +198,7 @@ func (f *flow) newPlan() (*quorumv1.Plan, error) {
 // newUUID gives a random uuid whose text does not begin with a dash, so that it can stand on a command line.
 func newUUID() (u fsm.UUID) {
 	for {
-		rand.Read(u[:]) //nolint:errcheck // crypto/rand.Read never fails
+		rand.Read(u[:]) // never fails: crypto/rand ends the process instead
 		u[6] = u[6]&0x0f | 0x40
 		u[8] = u[8]&0x3f | 0x80
 		if u.String()[0] != '-' {

@@ -112,7 +112,7 @@ func (h *half) write(p []byte, d *deadline) (int, error) {
 	for {
 		expired := d.wait()
 		down, _, _ := h.link.state()
-		done, n, err, changed := h.tryWrite(p, down)
+		done, changed, n, err := h.tryWrite(p, down)
 		if done {
 			return n, err
 		}
@@ -124,23 +124,23 @@ func (h *half) write(p []byte, d *deadline) (int, error) {
 	}
 }
 
-func (h *half) tryWrite(p []byte, down bool) (done bool, n int, err error, changed <-chan struct{}) {
+func (h *half) tryWrite(p []byte, down bool) (done bool, changed <-chan struct{}, n int, err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	switch {
 	case h.err != nil:
-		return true, 0, h.err, nil
+		return true, nil, 0, h.err
 	case h.finished, h.left && !down:
-		return true, 0, net.ErrClosed, nil
+		return true, nil, 0, net.ErrClosed
 	case h.left:
-		return true, len(p), nil, nil
+		return true, nil, len(p), nil
 	case h.size > halfBytesMax:
-		return false, 0, nil, h.changed
+		return false, h.changed, 0, nil
 	}
 	h.chunks = append(h.chunks, chunk{data: append([]byte(nil), p...), sent: time.Now()})
 	h.size += len(p)
 	h.wake()
-	return true, len(p), nil, nil
+	return true, nil, len(p), nil
 }
 
 // read gives the bytes that have arrived.
@@ -153,7 +153,7 @@ func (h *half) read(p []byte, d *deadline) (int, error) {
 		default:
 		}
 		down, delay, healed := h.link.state()
-		done, n, err, arrives, changed := h.tryRead(p, down, delay)
+		done, arrives, changed, n, err := h.tryRead(p, down, delay)
 		if done {
 			return n, err
 		}
@@ -181,24 +181,24 @@ func waitAny(d time.Duration, changed, healed, expired <-chan struct{}) error {
 	return nil
 }
 
-func (h *half) tryRead(p []byte, down bool, delay time.Duration) (done bool, n int, err error, arrives time.Duration, changed <-chan struct{}) {
+func (h *half) tryRead(p []byte, down bool, delay time.Duration) (done bool, arrives time.Duration, changed <-chan struct{}, n int, err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	switch {
 	case h.err != nil:
-		return true, 0, h.err, 0, nil
+		return true, 0, nil, 0, h.err
 	case h.left:
-		return true, 0, net.ErrClosed, 0, nil
+		return true, 0, nil, 0, net.ErrClosed
 	case down:
-		return false, 0, nil, 0, h.changed
+		return false, 0, h.changed, 0, nil
 	case len(h.chunks) == 0 && h.finished:
-		return true, 0, io.EOF, 0, nil
+		return true, 0, nil, 0, io.EOF
 	case len(h.chunks) == 0:
-		return false, 0, nil, 0, h.changed
+		return false, 0, h.changed, 0, nil
 	}
 	first := &h.chunks[0]
 	if wait := time.Until(first.sent.Add(delay)); wait > 0 {
-		return false, 0, nil, wait, h.changed
+		return false, wait, h.changed, 0, nil
 	}
 	n = copy(p, first.data)
 	first.data = first.data[n:]
@@ -207,7 +207,7 @@ func (h *half) tryRead(p []byte, down bool, delay time.Duration) (done bool, n i
 		h.chunks = h.chunks[1:]
 	}
 	h.wake()
-	return true, n, nil, 0, nil
+	return true, 0, nil, n, nil
 }
 
 // deadline is a point in time that can be moved while somebody waits for it.

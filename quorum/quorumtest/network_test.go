@@ -55,7 +55,7 @@ func TestBytesArriveInOrderAndThenTheEnd(t *testing.T) {
 		send(t, near, "world")
 		near.Close()
 		receive(t, far, "hello world")
-		if _, err := far.Read(make([]byte, 1)); err != io.EOF {
+		if _, err := far.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
 			t.Errorf("%v, want EOF", err)
 		}
 		if _, err := near.Write([]byte("x")); !errors.Is(err, net.ErrClosed) {

@@ -2,6 +2,7 @@ package transport
 
 import (
 	"bytes"
+	"errors"
 	"io"
 	"net"
 	"strings"
@@ -233,7 +234,7 @@ func TestPreVoteSurvivesTheWrapper(t *testing.T) {
 	if got := n.LocalAddr(); got != one.ServerAddress() {
 		t.Errorf("local address %s", got)
 	}
-	if _, err := n.AppendEntriesPipeline(two.ServerID(), two.ServerAddress()); err != raft.ErrPipelineReplicationNotSupported {
+	if _, err := n.AppendEntriesPipeline(two.ServerID(), two.ServerAddress()); !errors.Is(err, raft.ErrPipelineReplicationNotSupported) {
 		t.Errorf("pipelining: %v", err)
 	}
 	if err := closer.Close(); err != nil {
