@@ -76,7 +76,7 @@ func TestAPlantedEarlyAcknowledgementIsFound(t *testing.T) {
 		t.Skip("builds skiff anew and runs a cluster")
 	}
 	report := torture.Run(t, torture.Options{
-		Seed: 1, For: time.Minute, StepsMax: 1, Kinds: []torture.Kind{torture.Strand},
+		Seed: 1, For: time.Minute, StepsMax: 3, Kinds: []torture.Kind{torture.Strand},
 		Binary: proctest.BinaryWithTag(t, "plantedfault"), Set: []string{"broker.session.timeout.ms=30000"},
 	})
 	t.Logf("summary: %s", report.Summary())
