@@ -172,7 +172,7 @@ func (m *Manager) openPartition(id fsm.PartitionID, topic string) (*Partition, e
 	p := newPartition(id, topic, log, m.checkpointed[id])
 	p.world = m.world
 	if r := log.Recovered(); r.CutAt >= 0 {
-		m.logger.Warn("the tail of a log was cut", "partition", p.name(), "at", r.CutAt, "bytes", r.CutBytes, "reason", r.Reason)
+		m.logger.Warn("a log was cut at its opening", "partition", p.name(), "what", r.String())
 	}
 	return p, nil
 }
