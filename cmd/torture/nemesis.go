@@ -105,7 +105,7 @@ func (n *nemesis) apply(ctx context.Context, f Fault) error {
 	if err != nil {
 		return err
 	}
-	began := time.Now()
+	began, what := time.Now(), fmt.Sprintf("%s, %s", f.Kind, f.Role)
 	switch f.Kind {
 	case Kill:
 		err = n.downAndUp(ctx, name, up.Kill, f.For)
@@ -114,7 +114,10 @@ func (n *nemesis) apply(ctx context.Context, f Fault) error {
 	case Pause:
 		err = n.pause(ctx, name, f.For)
 	case KillAtSyscall:
-		err = n.killAtSyscall(ctx, name, f)
+		var killed bool
+		if killed, err = n.killAtSyscall(ctx, name, f); !killed {
+			what = "calls that a node did not come to"
+		}
 	case Strand:
 		err = n.strand(ctx, name, f)
 	case FillDisk:
@@ -123,7 +126,7 @@ func (n *nemesis) apply(ctx context.Context, f Fault) error {
 	if err != nil {
 		return fmt.Errorf("%v (%s): %w", f, name, err)
 	}
-	n.count(fmt.Sprintf("%s, %s", f.Kind, f.Role))
+	n.count(what)
 	n.log("    %s: %s, ready again after %v", f.Kind, name, time.Since(began).Round(10*time.Millisecond))
 	return nil
 }
@@ -156,19 +159,18 @@ func (n *nemesis) pause(ctx context.Context, name string, frozen time.Duration) 
 	return n.system.awaitReady(ctx, name)
 }
 
-// killAtSyscall has a node killed at one of its system calls and starts it after a while.
-func (n *nemesis) killAtSyscall(ctx context.Context, name string, f Fault) error {
-	gone, err := n.system.killAtSyscall(ctx, name, f)
+// killAtSyscall has a node killed at one of its system calls and starts it after a while. It tells whether the node came to the call.
+func (n *nemesis) killAtSyscall(ctx context.Context, name string, f Fault) (killed bool, err error) {
+	killed, err = n.system.killAtSyscall(ctx, name, f)
 	if err != nil {
-		return err
+		return killed, err
 	}
-	if !gone {
+	if !killed {
 		n.log("    %s did not come to call number %d of %s within %v", name, f.Nth, f.Calls, syscallPatience)
-		n.count("calls that a node did not come to")
-		return n.system.awaitReady(ctx, name)
+		return false, n.system.awaitReady(ctx, name)
 	}
 	rest(ctx, f.For)
-	return n.restart(ctx, name)
+	return true, n.restart(ctx, name)
 }
 
 // strand leaves a leader alone with what is sent to it, and kills it: what it acknowledged in that time, nobody else has.
