@@ -1124,6 +1124,1128 @@ func (x *UnregisterBrokerResponse) GetMetadataOffset() int64 {
 	return 0
 }
 
+// ConfirmLineageRequest asks to end the read-only time of a new lineage.
+type ConfirmLineageRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// context of the request.
+	Context *RequestContext `protobuf:"bytes,1,opt,name=context,proto3" json:"context,omitempty"`
+	// lineage that is confirmed; another one than the cluster's is refused.
+	Lineage *v1.LineageID `protobuf:"bytes,2,opt,name=lineage,proto3" json:"lineage,omitempty"`
+	// validate_only decides and answers, and changes nothing.
+	ValidateOnly  bool `protobuf:"varint,3,opt,name=validate_only,json=validateOnly,proto3" json:"validate_only,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ConfirmLineageRequest) Reset() {
+	*x = ConfirmLineageRequest{}
+	mi := &file_controller_v1_admin_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ConfirmLineageRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ConfirmLineageRequest) ProtoMessage() {}
+
+func (x *ConfirmLineageRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_controller_v1_admin_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ConfirmLineageRequest.ProtoReflect.Descriptor instead.
+func (*ConfirmLineageRequest) Descriptor() ([]byte, []int) {
+	return file_controller_v1_admin_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *ConfirmLineageRequest) GetContext() *RequestContext {
+	if x != nil {
+		return x.Context
+	}
+	return nil
+}
+
+func (x *ConfirmLineageRequest) GetLineage() *v1.LineageID {
+	if x != nil {
+		return x.Lineage
+	}
+	return nil
+}
+
+func (x *ConfirmLineageRequest) GetValidateOnly() bool {
+	if x != nil {
+		return x.ValidateOnly
+	}
+	return false
+}
+
+// ConfirmLineageResponse says what was confirmed.
+type ConfirmLineageResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// error, absent if the lineage is confirmed.
+	Error *Error `protobuf:"bytes,1,opt,name=error,proto3" json:"error,omitempty"`
+	// metadata_offset at which the answer is true.
+	MetadataOffset int64 `protobuf:"varint,2,opt,name=metadata_offset,json=metadataOffset,proto3" json:"metadata_offset,omitempty"`
+	// already: it was confirmed before, and nothing was changed.
+	Already bool `protobuf:"varint,3,opt,name=already,proto3" json:"already,omitempty"`
+	// awaiting is the number of partitions that still have no leader for want of inventories.
+	Awaiting      int32 `protobuf:"varint,4,opt,name=awaiting,proto3" json:"awaiting,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ConfirmLineageResponse) Reset() {
+	*x = ConfirmLineageResponse{}
+	mi := &file_controller_v1_admin_proto_msgTypes[18]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ConfirmLineageResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ConfirmLineageResponse) ProtoMessage() {}
+
+func (x *ConfirmLineageResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_controller_v1_admin_proto_msgTypes[18]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ConfirmLineageResponse.ProtoReflect.Descriptor instead.
+func (*ConfirmLineageResponse) Descriptor() ([]byte, []int) {
+	return file_controller_v1_admin_proto_rawDescGZIP(), []int{18}
+}
+
+func (x *ConfirmLineageResponse) GetError() *Error {
+	if x != nil {
+		return x.Error
+	}
+	return nil
+}
+
+func (x *ConfirmLineageResponse) GetMetadataOffset() int64 {
+	if x != nil {
+		return x.MetadataOffset
+	}
+	return 0
+}
+
+func (x *ConfirmLineageResponse) GetAlready() bool {
+	if x != nil {
+		return x.Already
+	}
+	return false
+}
+
+func (x *ConfirmLineageResponse) GetAwaiting() int32 {
+	if x != nil {
+		return x.Awaiting
+	}
+	return 0
+}
+
+// ListAwaitingRequest asks for the partitions that await inventories.
+type ListAwaitingRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// context of the request.
+	Context       *RequestContext `protobuf:"bytes,1,opt,name=context,proto3" json:"context,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListAwaitingRequest) Reset() {
+	*x = ListAwaitingRequest{}
+	mi := &file_controller_v1_admin_proto_msgTypes[19]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListAwaitingRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListAwaitingRequest) ProtoMessage() {}
+
+func (x *ListAwaitingRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_controller_v1_admin_proto_msgTypes[19]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListAwaitingRequest.ProtoReflect.Descriptor instead.
+func (*ListAwaitingRequest) Descriptor() ([]byte, []int) {
+	return file_controller_v1_admin_proto_rawDescGZIP(), []int{19}
+}
+
+func (x *ListAwaitingRequest) GetContext() *RequestContext {
+	if x != nil {
+		return x.Context
+	}
+	return nil
+}
+
+// ListAwaitingResponse is the state of the elections after a restore.
+type ListAwaitingResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// lineage of the cluster.
+	Lineage *v1.LineageID `protobuf:"bytes,1,opt,name=lineage,proto3" json:"lineage,omitempty"`
+	// confirmed: users' changes are accepted.
+	Confirmed bool `protobuf:"varint,2,opt,name=confirmed,proto3" json:"confirmed,omitempty"`
+	// partitions that await inventories, by topic and partition.
+	Partitions []*AwaitingPartition `protobuf:"bytes,3,rep,name=partitions,proto3" json:"partitions,omitempty"`
+	// elections that were made without the report of every replica, by topic and partition.
+	Elections []*RecoveryElection `protobuf:"bytes,4,rep,name=elections,proto3" json:"elections,omitempty"`
+	// metadata_offset at which the answer is true.
+	MetadataOffset int64 `protobuf:"varint,5,opt,name=metadata_offset,json=metadataOffset,proto3" json:"metadata_offset,omitempty"`
+	// wait_ms is what is left of recovery.election.wait, 0 when it is over.
+	WaitMs        int64 `protobuf:"varint,6,opt,name=wait_ms,json=waitMs,proto3" json:"wait_ms,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListAwaitingResponse) Reset() {
+	*x = ListAwaitingResponse{}
+	mi := &file_controller_v1_admin_proto_msgTypes[20]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListAwaitingResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListAwaitingResponse) ProtoMessage() {}
+
+func (x *ListAwaitingResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_controller_v1_admin_proto_msgTypes[20]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListAwaitingResponse.ProtoReflect.Descriptor instead.
+func (*ListAwaitingResponse) Descriptor() ([]byte, []int) {
+	return file_controller_v1_admin_proto_rawDescGZIP(), []int{20}
+}
+
+func (x *ListAwaitingResponse) GetLineage() *v1.LineageID {
+	if x != nil {
+		return x.Lineage
+	}
+	return nil
+}
+
+func (x *ListAwaitingResponse) GetConfirmed() bool {
+	if x != nil {
+		return x.Confirmed
+	}
+	return false
+}
+
+func (x *ListAwaitingResponse) GetPartitions() []*AwaitingPartition {
+	if x != nil {
+		return x.Partitions
+	}
+	return nil
+}
+
+func (x *ListAwaitingResponse) GetElections() []*RecoveryElection {
+	if x != nil {
+		return x.Elections
+	}
+	return nil
+}
+
+func (x *ListAwaitingResponse) GetMetadataOffset() int64 {
+	if x != nil {
+		return x.MetadataOffset
+	}
+	return 0
+}
+
+func (x *ListAwaitingResponse) GetWaitMs() int64 {
+	if x != nil {
+		return x.WaitMs
+	}
+	return 0
+}
+
+// ReplicaReport is what one replica reported.
+type ReplicaReport struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// broker_id of the replica.
+	BrokerId int32 `protobuf:"varint,1,opt,name=broker_id,json=brokerId,proto3" json:"broker_id,omitempty"`
+	// present: the broker holds a log of the partition.
+	Present bool `protobuf:"varint,2,opt,name=present,proto3" json:"present,omitempty"`
+	// last_leader_epoch in the log, -1 for an empty one.
+	LastLeaderEpoch int32 `protobuf:"varint,3,opt,name=last_leader_epoch,json=lastLeaderEpoch,proto3" json:"last_leader_epoch,omitempty"`
+	// log_start_offset of the log.
+	LogStartOffset int64 `protobuf:"varint,4,opt,name=log_start_offset,json=logStartOffset,proto3" json:"log_start_offset,omitempty"`
+	// log_end_offset of the log.
+	LogEndOffset  int64 `protobuf:"varint,5,opt,name=log_end_offset,json=logEndOffset,proto3" json:"log_end_offset,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReplicaReport) Reset() {
+	*x = ReplicaReport{}
+	mi := &file_controller_v1_admin_proto_msgTypes[21]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReplicaReport) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReplicaReport) ProtoMessage() {}
+
+func (x *ReplicaReport) ProtoReflect() protoreflect.Message {
+	mi := &file_controller_v1_admin_proto_msgTypes[21]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReplicaReport.ProtoReflect.Descriptor instead.
+func (*ReplicaReport) Descriptor() ([]byte, []int) {
+	return file_controller_v1_admin_proto_rawDescGZIP(), []int{21}
+}
+
+func (x *ReplicaReport) GetBrokerId() int32 {
+	if x != nil {
+		return x.BrokerId
+	}
+	return 0
+}
+
+func (x *ReplicaReport) GetPresent() bool {
+	if x != nil {
+		return x.Present
+	}
+	return false
+}
+
+func (x *ReplicaReport) GetLastLeaderEpoch() int32 {
+	if x != nil {
+		return x.LastLeaderEpoch
+	}
+	return 0
+}
+
+func (x *ReplicaReport) GetLogStartOffset() int64 {
+	if x != nil {
+		return x.LogStartOffset
+	}
+	return 0
+}
+
+func (x *ReplicaReport) GetLogEndOffset() int64 {
+	if x != nil {
+		return x.LogEndOffset
+	}
+	return 0
+}
+
+// AwaitingPartition is a partition without a leader until its replicas have reported.
+type AwaitingPartition struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// topic name.
+	Topic string `protobuf:"bytes,1,opt,name=topic,proto3" json:"topic,omitempty"`
+	// topic_id of the topic.
+	TopicId []byte `protobuf:"bytes,2,opt,name=topic_id,json=topicId,proto3" json:"topic_id,omitempty"`
+	// partition_id of the partition.
+	PartitionId int32 `protobuf:"varint,3,opt,name=partition_id,json=partitionId,proto3" json:"partition_id,omitempty"`
+	// replicas of the partition.
+	Replicas []int32 `protobuf:"varint,4,rep,packed,name=replicas,proto3" json:"replicas,omitempty"`
+	// reports of the replicas that have reported.
+	Reports []*ReplicaReport `protobuf:"bytes,5,rep,name=reports,proto3" json:"reports,omitempty"`
+	// missing replicas that have not reported.
+	Missing []int32 `protobuf:"varint,6,rep,packed,name=missing,proto3" json:"missing,omitempty"`
+	// would_elect is the broker that an election now would choose, -1 for none.
+	WouldElect    int32 `protobuf:"varint,7,opt,name=would_elect,json=wouldElect,proto3" json:"would_elect,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AwaitingPartition) Reset() {
+	*x = AwaitingPartition{}
+	mi := &file_controller_v1_admin_proto_msgTypes[22]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AwaitingPartition) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AwaitingPartition) ProtoMessage() {}
+
+func (x *AwaitingPartition) ProtoReflect() protoreflect.Message {
+	mi := &file_controller_v1_admin_proto_msgTypes[22]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AwaitingPartition.ProtoReflect.Descriptor instead.
+func (*AwaitingPartition) Descriptor() ([]byte, []int) {
+	return file_controller_v1_admin_proto_rawDescGZIP(), []int{22}
+}
+
+func (x *AwaitingPartition) GetTopic() string {
+	if x != nil {
+		return x.Topic
+	}
+	return ""
+}
+
+func (x *AwaitingPartition) GetTopicId() []byte {
+	if x != nil {
+		return x.TopicId
+	}
+	return nil
+}
+
+func (x *AwaitingPartition) GetPartitionId() int32 {
+	if x != nil {
+		return x.PartitionId
+	}
+	return 0
+}
+
+func (x *AwaitingPartition) GetReplicas() []int32 {
+	if x != nil {
+		return x.Replicas
+	}
+	return nil
+}
+
+func (x *AwaitingPartition) GetReports() []*ReplicaReport {
+	if x != nil {
+		return x.Reports
+	}
+	return nil
+}
+
+func (x *AwaitingPartition) GetMissing() []int32 {
+	if x != nil {
+		return x.Missing
+	}
+	return nil
+}
+
+func (x *AwaitingPartition) GetWouldElect() int32 {
+	if x != nil {
+		return x.WouldElect
+	}
+	return 0
+}
+
+// RecoveryElection is an election that was made without the report of every replica.
+type RecoveryElection struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// topic name.
+	Topic string `protobuf:"bytes,1,opt,name=topic,proto3" json:"topic,omitempty"`
+	// topic_id of the topic.
+	TopicId []byte `protobuf:"bytes,2,opt,name=topic_id,json=topicId,proto3" json:"topic_id,omitempty"`
+	// partition_id of the partition.
+	PartitionId int32 `protobuf:"varint,3,opt,name=partition_id,json=partitionId,proto3" json:"partition_id,omitempty"`
+	// leader that was elected.
+	Leader int32 `protobuf:"varint,4,opt,name=leader,proto3" json:"leader,omitempty"`
+	// leader_epoch of the election.
+	LeaderEpoch int32 `protobuf:"varint,5,opt,name=leader_epoch,json=leaderEpoch,proto3" json:"leader_epoch,omitempty"`
+	// log_end_offset of the elected log at the election: what others held from here on is at stake.
+	LogEndOffset int64 `protobuf:"varint,6,opt,name=log_end_offset,json=logEndOffset,proto3" json:"log_end_offset,omitempty"`
+	// missing replicas that had not reported.
+	Missing []int32 `protobuf:"varint,7,rep,packed,name=missing,proto3" json:"missing,omitempty"`
+	// late are the reports of missing replicas that came after the election.
+	Late          []*ReplicaReport `protobuf:"bytes,8,rep,name=late,proto3" json:"late,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RecoveryElection) Reset() {
+	*x = RecoveryElection{}
+	mi := &file_controller_v1_admin_proto_msgTypes[23]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RecoveryElection) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RecoveryElection) ProtoMessage() {}
+
+func (x *RecoveryElection) ProtoReflect() protoreflect.Message {
+	mi := &file_controller_v1_admin_proto_msgTypes[23]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RecoveryElection.ProtoReflect.Descriptor instead.
+func (*RecoveryElection) Descriptor() ([]byte, []int) {
+	return file_controller_v1_admin_proto_rawDescGZIP(), []int{23}
+}
+
+func (x *RecoveryElection) GetTopic() string {
+	if x != nil {
+		return x.Topic
+	}
+	return ""
+}
+
+func (x *RecoveryElection) GetTopicId() []byte {
+	if x != nil {
+		return x.TopicId
+	}
+	return nil
+}
+
+func (x *RecoveryElection) GetPartitionId() int32 {
+	if x != nil {
+		return x.PartitionId
+	}
+	return 0
+}
+
+func (x *RecoveryElection) GetLeader() int32 {
+	if x != nil {
+		return x.Leader
+	}
+	return 0
+}
+
+func (x *RecoveryElection) GetLeaderEpoch() int32 {
+	if x != nil {
+		return x.LeaderEpoch
+	}
+	return 0
+}
+
+func (x *RecoveryElection) GetLogEndOffset() int64 {
+	if x != nil {
+		return x.LogEndOffset
+	}
+	return 0
+}
+
+func (x *RecoveryElection) GetMissing() []int32 {
+	if x != nil {
+		return x.Missing
+	}
+	return nil
+}
+
+func (x *RecoveryElection) GetLate() []*ReplicaReport {
+	if x != nil {
+		return x.Late
+	}
+	return nil
+}
+
+// ElectAwaitingRequest asks for elections with the reports there are.
+type ElectAwaitingRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// context of the request.
+	Context *RequestContext `protobuf:"bytes,1,opt,name=context,proto3" json:"context,omitempty"`
+	// partitions to elect leaders of; none means all that await inventories.
+	Partitions []*TopicPartition `protobuf:"bytes,2,rep,name=partitions,proto3" json:"partitions,omitempty"`
+	// now does not wait for what is left of recovery.election.wait.
+	Now bool `protobuf:"varint,3,opt,name=now,proto3" json:"now,omitempty"`
+	// validate_only decides and answers, and changes nothing.
+	ValidateOnly  bool `protobuf:"varint,4,opt,name=validate_only,json=validateOnly,proto3" json:"validate_only,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ElectAwaitingRequest) Reset() {
+	*x = ElectAwaitingRequest{}
+	mi := &file_controller_v1_admin_proto_msgTypes[24]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ElectAwaitingRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ElectAwaitingRequest) ProtoMessage() {}
+
+func (x *ElectAwaitingRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_controller_v1_admin_proto_msgTypes[24]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ElectAwaitingRequest.ProtoReflect.Descriptor instead.
+func (*ElectAwaitingRequest) Descriptor() ([]byte, []int) {
+	return file_controller_v1_admin_proto_rawDescGZIP(), []int{24}
+}
+
+func (x *ElectAwaitingRequest) GetContext() *RequestContext {
+	if x != nil {
+		return x.Context
+	}
+	return nil
+}
+
+func (x *ElectAwaitingRequest) GetPartitions() []*TopicPartition {
+	if x != nil {
+		return x.Partitions
+	}
+	return nil
+}
+
+func (x *ElectAwaitingRequest) GetNow() bool {
+	if x != nil {
+		return x.Now
+	}
+	return false
+}
+
+func (x *ElectAwaitingRequest) GetValidateOnly() bool {
+	if x != nil {
+		return x.ValidateOnly
+	}
+	return false
+}
+
+// ElectAwaitingResponse judges each partition.
+type ElectAwaitingResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// error of the whole request, absent if each partition was judged.
+	Error *Error `protobuf:"bytes,1,opt,name=error,proto3" json:"error,omitempty"`
+	// elections that were made.
+	Elections []*RecoveryElection `protobuf:"bytes,2,rep,name=elections,proto3" json:"elections,omitempty"`
+	// refused partitions, each with its reason.
+	Refused []*ElectLeaderResult `protobuf:"bytes,3,rep,name=refused,proto3" json:"refused,omitempty"`
+	// metadata_offset at which the answer is true.
+	MetadataOffset int64 `protobuf:"varint,4,opt,name=metadata_offset,json=metadataOffset,proto3" json:"metadata_offset,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
+}
+
+func (x *ElectAwaitingResponse) Reset() {
+	*x = ElectAwaitingResponse{}
+	mi := &file_controller_v1_admin_proto_msgTypes[25]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ElectAwaitingResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ElectAwaitingResponse) ProtoMessage() {}
+
+func (x *ElectAwaitingResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_controller_v1_admin_proto_msgTypes[25]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ElectAwaitingResponse.ProtoReflect.Descriptor instead.
+func (*ElectAwaitingResponse) Descriptor() ([]byte, []int) {
+	return file_controller_v1_admin_proto_rawDescGZIP(), []int{25}
+}
+
+func (x *ElectAwaitingResponse) GetError() *Error {
+	if x != nil {
+		return x.Error
+	}
+	return nil
+}
+
+func (x *ElectAwaitingResponse) GetElections() []*RecoveryElection {
+	if x != nil {
+		return x.Elections
+	}
+	return nil
+}
+
+func (x *ElectAwaitingResponse) GetRefused() []*ElectLeaderResult {
+	if x != nil {
+		return x.Refused
+	}
+	return nil
+}
+
+func (x *ElectAwaitingResponse) GetMetadataOffset() int64 {
+	if x != nil {
+		return x.MetadataOffset
+	}
+	return 0
+}
+
+// ListStraysRequest asks for the topics that are gone and of which brokers hold data.
+type ListStraysRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// context of the request.
+	Context       *RequestContext `protobuf:"bytes,1,opt,name=context,proto3" json:"context,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListStraysRequest) Reset() {
+	*x = ListStraysRequest{}
+	mi := &file_controller_v1_admin_proto_msgTypes[26]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListStraysRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListStraysRequest) ProtoMessage() {}
+
+func (x *ListStraysRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_controller_v1_admin_proto_msgTypes[26]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListStraysRequest.ProtoReflect.Descriptor instead.
+func (*ListStraysRequest) Descriptor() ([]byte, []int) {
+	return file_controller_v1_admin_proto_rawDescGZIP(), []int{26}
+}
+
+func (x *ListStraysRequest) GetContext() *RequestContext {
+	if x != nil {
+		return x.Context
+	}
+	return nil
+}
+
+// ListStraysResponse lists them.
+type ListStraysResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// topics by name and id.
+	Topics []*StrayTopic `protobuf:"bytes,1,rep,name=topics,proto3" json:"topics,omitempty"`
+	// missing_brokers are registered and have not reported since the present claim.
+	MissingBrokers []int32 `protobuf:"varint,2,rep,packed,name=missing_brokers,json=missingBrokers,proto3" json:"missing_brokers,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
+}
+
+func (x *ListStraysResponse) Reset() {
+	*x = ListStraysResponse{}
+	mi := &file_controller_v1_admin_proto_msgTypes[27]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListStraysResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListStraysResponse) ProtoMessage() {}
+
+func (x *ListStraysResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_controller_v1_admin_proto_msgTypes[27]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListStraysResponse.ProtoReflect.Descriptor instead.
+func (*ListStraysResponse) Descriptor() ([]byte, []int) {
+	return file_controller_v1_admin_proto_rawDescGZIP(), []int{27}
+}
+
+func (x *ListStraysResponse) GetTopics() []*StrayTopic {
+	if x != nil {
+		return x.Topics
+	}
+	return nil
+}
+
+func (x *ListStraysResponse) GetMissingBrokers() []int32 {
+	if x != nil {
+		return x.MissingBrokers
+	}
+	return nil
+}
+
+// StrayTopic is a topic that the metadata does not know.
+type StrayTopic struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// topic_id of the topic.
+	TopicId []byte `protobuf:"bytes,1,opt,name=topic_id,json=topicId,proto3" json:"topic_id,omitempty"`
+	// name that the topic had; empty when it is not known.
+	Name string `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
+	// num_partitions that the topic had, as far as it is known.
+	NumPartitions int32 `protobuf:"varint,3,opt,name=num_partitions,json=numPartitions,proto3" json:"num_partitions,omitempty"`
+	// replicas that brokers hold.
+	Replicas      []*StrayTopicReplica `protobuf:"bytes,4,rep,name=replicas,proto3" json:"replicas,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *StrayTopic) Reset() {
+	*x = StrayTopic{}
+	mi := &file_controller_v1_admin_proto_msgTypes[28]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *StrayTopic) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*StrayTopic) ProtoMessage() {}
+
+func (x *StrayTopic) ProtoReflect() protoreflect.Message {
+	mi := &file_controller_v1_admin_proto_msgTypes[28]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use StrayTopic.ProtoReflect.Descriptor instead.
+func (*StrayTopic) Descriptor() ([]byte, []int) {
+	return file_controller_v1_admin_proto_rawDescGZIP(), []int{28}
+}
+
+func (x *StrayTopic) GetTopicId() []byte {
+	if x != nil {
+		return x.TopicId
+	}
+	return nil
+}
+
+func (x *StrayTopic) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *StrayTopic) GetNumPartitions() int32 {
+	if x != nil {
+		return x.NumPartitions
+	}
+	return 0
+}
+
+func (x *StrayTopic) GetReplicas() []*StrayTopicReplica {
+	if x != nil {
+		return x.Replicas
+	}
+	return nil
+}
+
+// StrayTopicReplica is one replica of it.
+type StrayTopicReplica struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// partition_id of the partition.
+	PartitionId int32 `protobuf:"varint,1,opt,name=partition_id,json=partitionId,proto3" json:"partition_id,omitempty"`
+	// report of the broker that holds it.
+	Report *ReplicaReport `protobuf:"bytes,2,opt,name=report,proto3" json:"report,omitempty"`
+	// size_bytes of the log.
+	SizeBytes int64 `protobuf:"varint,3,opt,name=size_bytes,json=sizeBytes,proto3" json:"size_bytes,omitempty"`
+	// since_ms is the time at which the metadata took it away, Unix milliseconds.
+	SinceMs       int64 `protobuf:"varint,4,opt,name=since_ms,json=sinceMs,proto3" json:"since_ms,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *StrayTopicReplica) Reset() {
+	*x = StrayTopicReplica{}
+	mi := &file_controller_v1_admin_proto_msgTypes[29]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *StrayTopicReplica) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*StrayTopicReplica) ProtoMessage() {}
+
+func (x *StrayTopicReplica) ProtoReflect() protoreflect.Message {
+	mi := &file_controller_v1_admin_proto_msgTypes[29]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use StrayTopicReplica.ProtoReflect.Descriptor instead.
+func (*StrayTopicReplica) Descriptor() ([]byte, []int) {
+	return file_controller_v1_admin_proto_rawDescGZIP(), []int{29}
+}
+
+func (x *StrayTopicReplica) GetPartitionId() int32 {
+	if x != nil {
+		return x.PartitionId
+	}
+	return 0
+}
+
+func (x *StrayTopicReplica) GetReport() *ReplicaReport {
+	if x != nil {
+		return x.Report
+	}
+	return nil
+}
+
+func (x *StrayTopicReplica) GetSizeBytes() int64 {
+	if x != nil {
+		return x.SizeBytes
+	}
+	return 0
+}
+
+func (x *StrayTopicReplica) GetSinceMs() int64 {
+	if x != nil {
+		return x.SinceMs
+	}
+	return 0
+}
+
+// UndeleteTopicRequest asks for a topic back.
+type UndeleteTopicRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// context of the request.
+	Context *RequestContext `protobuf:"bytes,1,opt,name=context,proto3" json:"context,omitempty"`
+	// topic_id of the topic; absent when name is given and belongs to one stray topic only.
+	TopicId []byte `protobuf:"bytes,2,opt,name=topic_id,json=topicId,proto3" json:"topic_id,omitempty"`
+	// name that the topic had, or, with topic_id, the name that it shall have.
+	Name string `protobuf:"bytes,3,opt,name=name,proto3" json:"name,omitempty"`
+	// validate_only decides and answers, and changes nothing.
+	ValidateOnly  bool `protobuf:"varint,4,opt,name=validate_only,json=validateOnly,proto3" json:"validate_only,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *UndeleteTopicRequest) Reset() {
+	*x = UndeleteTopicRequest{}
+	mi := &file_controller_v1_admin_proto_msgTypes[30]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *UndeleteTopicRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*UndeleteTopicRequest) ProtoMessage() {}
+
+func (x *UndeleteTopicRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_controller_v1_admin_proto_msgTypes[30]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use UndeleteTopicRequest.ProtoReflect.Descriptor instead.
+func (*UndeleteTopicRequest) Descriptor() ([]byte, []int) {
+	return file_controller_v1_admin_proto_rawDescGZIP(), []int{30}
+}
+
+func (x *UndeleteTopicRequest) GetContext() *RequestContext {
+	if x != nil {
+		return x.Context
+	}
+	return nil
+}
+
+func (x *UndeleteTopicRequest) GetTopicId() []byte {
+	if x != nil {
+		return x.TopicId
+	}
+	return nil
+}
+
+func (x *UndeleteTopicRequest) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *UndeleteTopicRequest) GetValidateOnly() bool {
+	if x != nil {
+		return x.ValidateOnly
+	}
+	return false
+}
+
+// UndeleteTopicResponse says what came back.
+type UndeleteTopicResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// error, absent if the topic is back.
+	Error *Error `protobuf:"bytes,1,opt,name=error,proto3" json:"error,omitempty"`
+	// topic_id of the topic.
+	TopicId []byte `protobuf:"bytes,2,opt,name=topic_id,json=topicId,proto3" json:"topic_id,omitempty"`
+	// name of the topic.
+	Name string `protobuf:"bytes,3,opt,name=name,proto3" json:"name,omitempty"`
+	// num_partitions of the topic.
+	NumPartitions int32 `protobuf:"varint,4,opt,name=num_partitions,json=numPartitions,proto3" json:"num_partitions,omitempty"`
+	// empty_partitions are those of which no broker reported a replica: they begin empty.
+	EmptyPartitions []int32 `protobuf:"varint,5,rep,packed,name=empty_partitions,json=emptyPartitions,proto3" json:"empty_partitions,omitempty"`
+	// metadata_offset at which the answer is true.
+	MetadataOffset int64 `protobuf:"varint,6,opt,name=metadata_offset,json=metadataOffset,proto3" json:"metadata_offset,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
+}
+
+func (x *UndeleteTopicResponse) Reset() {
+	*x = UndeleteTopicResponse{}
+	mi := &file_controller_v1_admin_proto_msgTypes[31]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *UndeleteTopicResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*UndeleteTopicResponse) ProtoMessage() {}
+
+func (x *UndeleteTopicResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_controller_v1_admin_proto_msgTypes[31]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use UndeleteTopicResponse.ProtoReflect.Descriptor instead.
+func (*UndeleteTopicResponse) Descriptor() ([]byte, []int) {
+	return file_controller_v1_admin_proto_rawDescGZIP(), []int{31}
+}
+
+func (x *UndeleteTopicResponse) GetError() *Error {
+	if x != nil {
+		return x.Error
+	}
+	return nil
+}
+
+func (x *UndeleteTopicResponse) GetTopicId() []byte {
+	if x != nil {
+		return x.TopicId
+	}
+	return nil
+}
+
+func (x *UndeleteTopicResponse) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *UndeleteTopicResponse) GetNumPartitions() int32 {
+	if x != nil {
+		return x.NumPartitions
+	}
+	return 0
+}
+
+func (x *UndeleteTopicResponse) GetEmptyPartitions() []int32 {
+	if x != nil {
+		return x.EmptyPartitions
+	}
+	return nil
+}
+
+func (x *UndeleteTopicResponse) GetMetadataOffset() int64 {
+	if x != nil {
+		return x.MetadataOffset
+	}
+	return 0
+}
+
 var File_controller_v1_admin_proto protoreflect.FileDescriptor
 
 const file_controller_v1_admin_proto_rawDesc = "" +
@@ -1200,16 +2322,107 @@ const file_controller_v1_admin_proto_rawDesc = "" +
 	"\tbroker_id\x18\x02 \x01(\x05R\bbrokerId\"o\n" +
 	"\x18UnregisterBrokerResponse\x12*\n" +
 	"\x05error\x18\x01 \x01(\v2\x14.controller.v1.ErrorR\x05error\x12'\n" +
-	"\x0fmetadata_offset\x18\x02 \x01(\x03R\x0emetadataOffset*e\n" +
+	"\x0fmetadata_offset\x18\x02 \x01(\x03R\x0emetadataOffset\"\xa7\x01\n" +
+	"\x15ConfirmLineageRequest\x127\n" +
+	"\acontext\x18\x01 \x01(\v2\x1d.controller.v1.RequestContextR\acontext\x120\n" +
+	"\alineage\x18\x02 \x01(\v2\x16.metadata.v1.LineageIDR\alineage\x12#\n" +
+	"\rvalidate_only\x18\x03 \x01(\bR\fvalidateOnly\"\xa3\x01\n" +
+	"\x16ConfirmLineageResponse\x12*\n" +
+	"\x05error\x18\x01 \x01(\v2\x14.controller.v1.ErrorR\x05error\x12'\n" +
+	"\x0fmetadata_offset\x18\x02 \x01(\x03R\x0emetadataOffset\x12\x18\n" +
+	"\aalready\x18\x03 \x01(\bR\aalready\x12\x1a\n" +
+	"\bawaiting\x18\x04 \x01(\x05R\bawaiting\"N\n" +
+	"\x13ListAwaitingRequest\x127\n" +
+	"\acontext\x18\x01 \x01(\v2\x1d.controller.v1.RequestContextR\acontext\"\xa9\x02\n" +
+	"\x14ListAwaitingResponse\x120\n" +
+	"\alineage\x18\x01 \x01(\v2\x16.metadata.v1.LineageIDR\alineage\x12\x1c\n" +
+	"\tconfirmed\x18\x02 \x01(\bR\tconfirmed\x12@\n" +
+	"\n" +
+	"partitions\x18\x03 \x03(\v2 .controller.v1.AwaitingPartitionR\n" +
+	"partitions\x12=\n" +
+	"\telections\x18\x04 \x03(\v2\x1f.controller.v1.RecoveryElectionR\telections\x12'\n" +
+	"\x0fmetadata_offset\x18\x05 \x01(\x03R\x0emetadataOffset\x12\x17\n" +
+	"\await_ms\x18\x06 \x01(\x03R\x06waitMs\"\xc2\x01\n" +
+	"\rReplicaReport\x12\x1b\n" +
+	"\tbroker_id\x18\x01 \x01(\x05R\bbrokerId\x12\x18\n" +
+	"\apresent\x18\x02 \x01(\bR\apresent\x12*\n" +
+	"\x11last_leader_epoch\x18\x03 \x01(\x05R\x0flastLeaderEpoch\x12(\n" +
+	"\x10log_start_offset\x18\x04 \x01(\x03R\x0elogStartOffset\x12$\n" +
+	"\x0elog_end_offset\x18\x05 \x01(\x03R\flogEndOffset\"\xf6\x01\n" +
+	"\x11AwaitingPartition\x12\x14\n" +
+	"\x05topic\x18\x01 \x01(\tR\x05topic\x12\x19\n" +
+	"\btopic_id\x18\x02 \x01(\fR\atopicId\x12!\n" +
+	"\fpartition_id\x18\x03 \x01(\x05R\vpartitionId\x12\x1a\n" +
+	"\breplicas\x18\x04 \x03(\x05R\breplicas\x126\n" +
+	"\areports\x18\x05 \x03(\v2\x1c.controller.v1.ReplicaReportR\areports\x12\x18\n" +
+	"\amissing\x18\x06 \x03(\x05R\amissing\x12\x1f\n" +
+	"\vwould_elect\x18\a \x01(\x05R\n" +
+	"wouldElect\"\x93\x02\n" +
+	"\x10RecoveryElection\x12\x14\n" +
+	"\x05topic\x18\x01 \x01(\tR\x05topic\x12\x19\n" +
+	"\btopic_id\x18\x02 \x01(\fR\atopicId\x12!\n" +
+	"\fpartition_id\x18\x03 \x01(\x05R\vpartitionId\x12\x16\n" +
+	"\x06leader\x18\x04 \x01(\x05R\x06leader\x12!\n" +
+	"\fleader_epoch\x18\x05 \x01(\x05R\vleaderEpoch\x12$\n" +
+	"\x0elog_end_offset\x18\x06 \x01(\x03R\flogEndOffset\x12\x18\n" +
+	"\amissing\x18\a \x03(\x05R\amissing\x120\n" +
+	"\x04late\x18\b \x03(\v2\x1c.controller.v1.ReplicaReportR\x04late\"\xc5\x01\n" +
+	"\x14ElectAwaitingRequest\x127\n" +
+	"\acontext\x18\x01 \x01(\v2\x1d.controller.v1.RequestContextR\acontext\x12=\n" +
+	"\n" +
+	"partitions\x18\x02 \x03(\v2\x1d.controller.v1.TopicPartitionR\n" +
+	"partitions\x12\x10\n" +
+	"\x03now\x18\x03 \x01(\bR\x03now\x12#\n" +
+	"\rvalidate_only\x18\x04 \x01(\bR\fvalidateOnly\"\xe7\x01\n" +
+	"\x15ElectAwaitingResponse\x12*\n" +
+	"\x05error\x18\x01 \x01(\v2\x14.controller.v1.ErrorR\x05error\x12=\n" +
+	"\telections\x18\x02 \x03(\v2\x1f.controller.v1.RecoveryElectionR\telections\x12:\n" +
+	"\arefused\x18\x03 \x03(\v2 .controller.v1.ElectLeaderResultR\arefused\x12'\n" +
+	"\x0fmetadata_offset\x18\x04 \x01(\x03R\x0emetadataOffset\"L\n" +
+	"\x11ListStraysRequest\x127\n" +
+	"\acontext\x18\x01 \x01(\v2\x1d.controller.v1.RequestContextR\acontext\"p\n" +
+	"\x12ListStraysResponse\x121\n" +
+	"\x06topics\x18\x01 \x03(\v2\x19.controller.v1.StrayTopicR\x06topics\x12'\n" +
+	"\x0fmissing_brokers\x18\x02 \x03(\x05R\x0emissingBrokers\"\xa0\x01\n" +
+	"\n" +
+	"StrayTopic\x12\x19\n" +
+	"\btopic_id\x18\x01 \x01(\fR\atopicId\x12\x12\n" +
+	"\x04name\x18\x02 \x01(\tR\x04name\x12%\n" +
+	"\x0enum_partitions\x18\x03 \x01(\x05R\rnumPartitions\x12<\n" +
+	"\breplicas\x18\x04 \x03(\v2 .controller.v1.StrayTopicReplicaR\breplicas\"\xa6\x01\n" +
+	"\x11StrayTopicReplica\x12!\n" +
+	"\fpartition_id\x18\x01 \x01(\x05R\vpartitionId\x124\n" +
+	"\x06report\x18\x02 \x01(\v2\x1c.controller.v1.ReplicaReportR\x06report\x12\x1d\n" +
+	"\n" +
+	"size_bytes\x18\x03 \x01(\x03R\tsizeBytes\x12\x19\n" +
+	"\bsince_ms\x18\x04 \x01(\x03R\asinceMs\"\xa3\x01\n" +
+	"\x14UndeleteTopicRequest\x127\n" +
+	"\acontext\x18\x01 \x01(\v2\x1d.controller.v1.RequestContextR\acontext\x12\x19\n" +
+	"\btopic_id\x18\x02 \x01(\fR\atopicId\x12\x12\n" +
+	"\x04name\x18\x03 \x01(\tR\x04name\x12#\n" +
+	"\rvalidate_only\x18\x04 \x01(\bR\fvalidateOnly\"\xed\x01\n" +
+	"\x15UndeleteTopicResponse\x12*\n" +
+	"\x05error\x18\x01 \x01(\v2\x14.controller.v1.ErrorR\x05error\x12\x19\n" +
+	"\btopic_id\x18\x02 \x01(\fR\atopicId\x12\x12\n" +
+	"\x04name\x18\x03 \x01(\tR\x04name\x12%\n" +
+	"\x0enum_partitions\x18\x04 \x01(\x05R\rnumPartitions\x12)\n" +
+	"\x10empty_partitions\x18\x05 \x03(\x05R\x0femptyPartitions\x12'\n" +
+	"\x0fmetadata_offset\x18\x06 \x01(\x03R\x0emetadataOffset*e\n" +
 	"\fElectionType\x12\x1d\n" +
 	"\x19ELECTION_TYPE_UNSPECIFIED\x10\x00\x12\x1b\n" +
 	"\x17ELECTION_TYPE_PREFERRED\x10\x01\x12\x19\n" +
-	"\x15ELECTION_TYPE_UNCLEAN\x10\x022\xfe\x02\n" +
+	"\x15ELECTION_TYPE_UNCLEAN\x10\x022\xc1\x06\n" +
 	"\fAdminService\x12W\n" +
 	"\fCreateTopics\x12\".controller.v1.CreateTopicsRequest\x1a#.controller.v1.CreateTopicsResponse\x12W\n" +
 	"\fDeleteTopics\x12\".controller.v1.DeleteTopicsRequest\x1a#.controller.v1.DeleteTopicsResponse\x12W\n" +
 	"\fElectLeaders\x12\".controller.v1.ElectLeadersRequest\x1a#.controller.v1.ElectLeadersResponse\x12c\n" +
-	"\x10UnregisterBroker\x12&.controller.v1.UnregisterBrokerRequest\x1a'.controller.v1.UnregisterBrokerResponseB;Z9github.com/skiffmq/skiff/proto/controller/v1;controllerv1b\x06proto3"
+	"\x10UnregisterBroker\x12&.controller.v1.UnregisterBrokerRequest\x1a'.controller.v1.UnregisterBrokerResponse\x12]\n" +
+	"\x0eConfirmLineage\x12$.controller.v1.ConfirmLineageRequest\x1a%.controller.v1.ConfirmLineageResponse\x12W\n" +
+	"\fListAwaiting\x12\".controller.v1.ListAwaitingRequest\x1a#.controller.v1.ListAwaitingResponse\x12Z\n" +
+	"\rElectAwaiting\x12#.controller.v1.ElectAwaitingRequest\x1a$.controller.v1.ElectAwaitingResponse\x12Q\n" +
+	"\n" +
+	"ListStrays\x12 .controller.v1.ListStraysRequest\x1a!.controller.v1.ListStraysResponse\x12Z\n" +
+	"\rUndeleteTopic\x12#.controller.v1.UndeleteTopicRequest\x1a$.controller.v1.UndeleteTopicResponseB;Z9github.com/skiffmq/skiff/proto/controller/v1;controllerv1b\x06proto3"
 
 var (
 	file_controller_v1_admin_proto_rawDescOnce sync.Once
@@ -1224,7 +2437,7 @@ func file_controller_v1_admin_proto_rawDescGZIP() []byte {
 }
 
 var file_controller_v1_admin_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_controller_v1_admin_proto_msgTypes = make([]protoimpl.MessageInfo, 17)
+var file_controller_v1_admin_proto_msgTypes = make([]protoimpl.MessageInfo, 32)
 var file_controller_v1_admin_proto_goTypes = []any{
 	(ElectionType)(0),                // 0: controller.v1.ElectionType
 	(*RequestContext)(nil),           // 1: controller.v1.RequestContext
@@ -1244,42 +2457,88 @@ var file_controller_v1_admin_proto_goTypes = []any{
 	(*ElectLeaderResult)(nil),        // 15: controller.v1.ElectLeaderResult
 	(*UnregisterBrokerRequest)(nil),  // 16: controller.v1.UnregisterBrokerRequest
 	(*UnregisterBrokerResponse)(nil), // 17: controller.v1.UnregisterBrokerResponse
-	(*v1.Cause)(nil),                 // 18: metadata.v1.Cause
-	(*Error)(nil),                    // 19: controller.v1.Error
+	(*ConfirmLineageRequest)(nil),    // 18: controller.v1.ConfirmLineageRequest
+	(*ConfirmLineageResponse)(nil),   // 19: controller.v1.ConfirmLineageResponse
+	(*ListAwaitingRequest)(nil),      // 20: controller.v1.ListAwaitingRequest
+	(*ListAwaitingResponse)(nil),     // 21: controller.v1.ListAwaitingResponse
+	(*ReplicaReport)(nil),            // 22: controller.v1.ReplicaReport
+	(*AwaitingPartition)(nil),        // 23: controller.v1.AwaitingPartition
+	(*RecoveryElection)(nil),         // 24: controller.v1.RecoveryElection
+	(*ElectAwaitingRequest)(nil),     // 25: controller.v1.ElectAwaitingRequest
+	(*ElectAwaitingResponse)(nil),    // 26: controller.v1.ElectAwaitingResponse
+	(*ListStraysRequest)(nil),        // 27: controller.v1.ListStraysRequest
+	(*ListStraysResponse)(nil),       // 28: controller.v1.ListStraysResponse
+	(*StrayTopic)(nil),               // 29: controller.v1.StrayTopic
+	(*StrayTopicReplica)(nil),        // 30: controller.v1.StrayTopicReplica
+	(*UndeleteTopicRequest)(nil),     // 31: controller.v1.UndeleteTopicRequest
+	(*UndeleteTopicResponse)(nil),    // 32: controller.v1.UndeleteTopicResponse
+	(*v1.Cause)(nil),                 // 33: metadata.v1.Cause
+	(*Error)(nil),                    // 34: controller.v1.Error
+	(*v1.LineageID)(nil),             // 35: metadata.v1.LineageID
 }
 var file_controller_v1_admin_proto_depIdxs = []int32{
-	18, // 0: controller.v1.RequestContext.cause:type_name -> metadata.v1.Cause
+	33, // 0: controller.v1.RequestContext.cause:type_name -> metadata.v1.Cause
 	1,  // 1: controller.v1.CreateTopicsRequest.context:type_name -> controller.v1.RequestContext
 	3,  // 2: controller.v1.CreateTopicsRequest.topics:type_name -> controller.v1.CreatableTopic
 	4,  // 3: controller.v1.CreatableTopic.assignments:type_name -> controller.v1.ReplicaAssignment
 	5,  // 4: controller.v1.CreatableTopic.configs:type_name -> controller.v1.TopicConfig
 	7,  // 5: controller.v1.CreateTopicsResponse.topics:type_name -> controller.v1.CreateTopicResult
-	19, // 6: controller.v1.CreateTopicResult.error:type_name -> controller.v1.Error
+	34, // 6: controller.v1.CreateTopicResult.error:type_name -> controller.v1.Error
 	5,  // 7: controller.v1.CreateTopicResult.configs:type_name -> controller.v1.TopicConfig
 	1,  // 8: controller.v1.DeleteTopicsRequest.context:type_name -> controller.v1.RequestContext
 	9,  // 9: controller.v1.DeleteTopicsRequest.topics:type_name -> controller.v1.DeletableTopic
 	11, // 10: controller.v1.DeleteTopicsResponse.topics:type_name -> controller.v1.DeleteTopicResult
-	19, // 11: controller.v1.DeleteTopicResult.error:type_name -> controller.v1.Error
+	34, // 11: controller.v1.DeleteTopicResult.error:type_name -> controller.v1.Error
 	1,  // 12: controller.v1.ElectLeadersRequest.context:type_name -> controller.v1.RequestContext
 	0,  // 13: controller.v1.ElectLeadersRequest.type:type_name -> controller.v1.ElectionType
 	13, // 14: controller.v1.ElectLeadersRequest.partitions:type_name -> controller.v1.TopicPartition
 	15, // 15: controller.v1.ElectLeadersResponse.partitions:type_name -> controller.v1.ElectLeaderResult
-	19, // 16: controller.v1.ElectLeaderResult.error:type_name -> controller.v1.Error
+	34, // 16: controller.v1.ElectLeaderResult.error:type_name -> controller.v1.Error
 	1,  // 17: controller.v1.UnregisterBrokerRequest.context:type_name -> controller.v1.RequestContext
-	19, // 18: controller.v1.UnregisterBrokerResponse.error:type_name -> controller.v1.Error
-	2,  // 19: controller.v1.AdminService.CreateTopics:input_type -> controller.v1.CreateTopicsRequest
-	8,  // 20: controller.v1.AdminService.DeleteTopics:input_type -> controller.v1.DeleteTopicsRequest
-	12, // 21: controller.v1.AdminService.ElectLeaders:input_type -> controller.v1.ElectLeadersRequest
-	16, // 22: controller.v1.AdminService.UnregisterBroker:input_type -> controller.v1.UnregisterBrokerRequest
-	6,  // 23: controller.v1.AdminService.CreateTopics:output_type -> controller.v1.CreateTopicsResponse
-	10, // 24: controller.v1.AdminService.DeleteTopics:output_type -> controller.v1.DeleteTopicsResponse
-	14, // 25: controller.v1.AdminService.ElectLeaders:output_type -> controller.v1.ElectLeadersResponse
-	17, // 26: controller.v1.AdminService.UnregisterBroker:output_type -> controller.v1.UnregisterBrokerResponse
-	23, // [23:27] is the sub-list for method output_type
-	19, // [19:23] is the sub-list for method input_type
-	19, // [19:19] is the sub-list for extension type_name
-	19, // [19:19] is the sub-list for extension extendee
-	0,  // [0:19] is the sub-list for field type_name
+	34, // 18: controller.v1.UnregisterBrokerResponse.error:type_name -> controller.v1.Error
+	1,  // 19: controller.v1.ConfirmLineageRequest.context:type_name -> controller.v1.RequestContext
+	35, // 20: controller.v1.ConfirmLineageRequest.lineage:type_name -> metadata.v1.LineageID
+	34, // 21: controller.v1.ConfirmLineageResponse.error:type_name -> controller.v1.Error
+	1,  // 22: controller.v1.ListAwaitingRequest.context:type_name -> controller.v1.RequestContext
+	35, // 23: controller.v1.ListAwaitingResponse.lineage:type_name -> metadata.v1.LineageID
+	23, // 24: controller.v1.ListAwaitingResponse.partitions:type_name -> controller.v1.AwaitingPartition
+	24, // 25: controller.v1.ListAwaitingResponse.elections:type_name -> controller.v1.RecoveryElection
+	22, // 26: controller.v1.AwaitingPartition.reports:type_name -> controller.v1.ReplicaReport
+	22, // 27: controller.v1.RecoveryElection.late:type_name -> controller.v1.ReplicaReport
+	1,  // 28: controller.v1.ElectAwaitingRequest.context:type_name -> controller.v1.RequestContext
+	13, // 29: controller.v1.ElectAwaitingRequest.partitions:type_name -> controller.v1.TopicPartition
+	34, // 30: controller.v1.ElectAwaitingResponse.error:type_name -> controller.v1.Error
+	24, // 31: controller.v1.ElectAwaitingResponse.elections:type_name -> controller.v1.RecoveryElection
+	15, // 32: controller.v1.ElectAwaitingResponse.refused:type_name -> controller.v1.ElectLeaderResult
+	1,  // 33: controller.v1.ListStraysRequest.context:type_name -> controller.v1.RequestContext
+	29, // 34: controller.v1.ListStraysResponse.topics:type_name -> controller.v1.StrayTopic
+	30, // 35: controller.v1.StrayTopic.replicas:type_name -> controller.v1.StrayTopicReplica
+	22, // 36: controller.v1.StrayTopicReplica.report:type_name -> controller.v1.ReplicaReport
+	1,  // 37: controller.v1.UndeleteTopicRequest.context:type_name -> controller.v1.RequestContext
+	34, // 38: controller.v1.UndeleteTopicResponse.error:type_name -> controller.v1.Error
+	2,  // 39: controller.v1.AdminService.CreateTopics:input_type -> controller.v1.CreateTopicsRequest
+	8,  // 40: controller.v1.AdminService.DeleteTopics:input_type -> controller.v1.DeleteTopicsRequest
+	12, // 41: controller.v1.AdminService.ElectLeaders:input_type -> controller.v1.ElectLeadersRequest
+	16, // 42: controller.v1.AdminService.UnregisterBroker:input_type -> controller.v1.UnregisterBrokerRequest
+	18, // 43: controller.v1.AdminService.ConfirmLineage:input_type -> controller.v1.ConfirmLineageRequest
+	20, // 44: controller.v1.AdminService.ListAwaiting:input_type -> controller.v1.ListAwaitingRequest
+	25, // 45: controller.v1.AdminService.ElectAwaiting:input_type -> controller.v1.ElectAwaitingRequest
+	27, // 46: controller.v1.AdminService.ListStrays:input_type -> controller.v1.ListStraysRequest
+	31, // 47: controller.v1.AdminService.UndeleteTopic:input_type -> controller.v1.UndeleteTopicRequest
+	6,  // 48: controller.v1.AdminService.CreateTopics:output_type -> controller.v1.CreateTopicsResponse
+	10, // 49: controller.v1.AdminService.DeleteTopics:output_type -> controller.v1.DeleteTopicsResponse
+	14, // 50: controller.v1.AdminService.ElectLeaders:output_type -> controller.v1.ElectLeadersResponse
+	17, // 51: controller.v1.AdminService.UnregisterBroker:output_type -> controller.v1.UnregisterBrokerResponse
+	19, // 52: controller.v1.AdminService.ConfirmLineage:output_type -> controller.v1.ConfirmLineageResponse
+	21, // 53: controller.v1.AdminService.ListAwaiting:output_type -> controller.v1.ListAwaitingResponse
+	26, // 54: controller.v1.AdminService.ElectAwaiting:output_type -> controller.v1.ElectAwaitingResponse
+	28, // 55: controller.v1.AdminService.ListStrays:output_type -> controller.v1.ListStraysResponse
+	32, // 56: controller.v1.AdminService.UndeleteTopic:output_type -> controller.v1.UndeleteTopicResponse
+	48, // [48:57] is the sub-list for method output_type
+	39, // [39:48] is the sub-list for method input_type
+	39, // [39:39] is the sub-list for extension type_name
+	39, // [39:39] is the sub-list for extension extendee
+	0,  // [0:39] is the sub-list for field type_name
 }
 
 func init() { file_controller_v1_admin_proto_init() }
@@ -1295,7 +2554,7 @@ func file_controller_v1_admin_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_controller_v1_admin_proto_rawDesc), len(file_controller_v1_admin_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   17,
+			NumMessages:   32,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -23,6 +23,11 @@ const (
 	AdminService_DeleteTopics_FullMethodName     = "/controller.v1.AdminService/DeleteTopics"
 	AdminService_ElectLeaders_FullMethodName     = "/controller.v1.AdminService/ElectLeaders"
 	AdminService_UnregisterBroker_FullMethodName = "/controller.v1.AdminService/UnregisterBroker"
+	AdminService_ConfirmLineage_FullMethodName   = "/controller.v1.AdminService/ConfirmLineage"
+	AdminService_ListAwaiting_FullMethodName     = "/controller.v1.AdminService/ListAwaiting"
+	AdminService_ElectAwaiting_FullMethodName    = "/controller.v1.AdminService/ElectAwaiting"
+	AdminService_ListStrays_FullMethodName       = "/controller.v1.AdminService/ListStrays"
+	AdminService_UndeleteTopic_FullMethodName    = "/controller.v1.AdminService/UndeleteTopic"
 )
 
 // AdminServiceClient is the client API for AdminService service.
@@ -39,6 +44,16 @@ type AdminServiceClient interface {
 	ElectLeaders(ctx context.Context, in *ElectLeadersRequest, opts ...grpc.CallOption) (*ElectLeadersResponse, error)
 	// UnregisterBroker forgets a broker (Kafka's UnregisterBroker).
 	UnregisterBroker(ctx context.Context, in *UnregisterBrokerRequest, opts ...grpc.CallOption) (*UnregisterBrokerResponse, error)
+	// ConfirmLineage ends the time in which a restored or recovered cluster refuses its users' changes.
+	ConfirmLineage(ctx context.Context, in *ConfirmLineageRequest, opts ...grpc.CallOption) (*ConfirmLineageResponse, error)
+	// ListAwaiting lists the partitions whose leader waits for inventories, and the elections that were made without all of them.
+	ListAwaiting(ctx context.Context, in *ListAwaitingRequest, opts ...grpc.CallOption) (*ListAwaitingResponse, error)
+	// ElectAwaiting elects leaders without waiting for the inventories that are still missing.
+	ElectAwaiting(ctx context.Context, in *ElectAwaitingRequest, opts ...grpc.CallOption) (*ElectAwaitingResponse, error)
+	// ListStrays lists the topics of which brokers hold replicas that the metadata does not know.
+	ListStrays(ctx context.Context, in *ListStraysRequest, opts ...grpc.CallOption) (*ListStraysResponse, error)
+	// UndeleteTopic brings a topic back from the strays of the brokers, under its old id.
+	UndeleteTopic(ctx context.Context, in *UndeleteTopicRequest, opts ...grpc.CallOption) (*UndeleteTopicResponse, error)
 }
 
 type adminServiceClient struct {
@@ -89,6 +104,56 @@ func (c *adminServiceClient) UnregisterBroker(ctx context.Context, in *Unregiste
 	return out, nil
 }
 
+func (c *adminServiceClient) ConfirmLineage(ctx context.Context, in *ConfirmLineageRequest, opts ...grpc.CallOption) (*ConfirmLineageResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ConfirmLineageResponse)
+	err := c.cc.Invoke(ctx, AdminService_ConfirmLineage_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *adminServiceClient) ListAwaiting(ctx context.Context, in *ListAwaitingRequest, opts ...grpc.CallOption) (*ListAwaitingResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ListAwaitingResponse)
+	err := c.cc.Invoke(ctx, AdminService_ListAwaiting_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *adminServiceClient) ElectAwaiting(ctx context.Context, in *ElectAwaitingRequest, opts ...grpc.CallOption) (*ElectAwaitingResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ElectAwaitingResponse)
+	err := c.cc.Invoke(ctx, AdminService_ElectAwaiting_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *adminServiceClient) ListStrays(ctx context.Context, in *ListStraysRequest, opts ...grpc.CallOption) (*ListStraysResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ListStraysResponse)
+	err := c.cc.Invoke(ctx, AdminService_ListStrays_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *adminServiceClient) UndeleteTopic(ctx context.Context, in *UndeleteTopicRequest, opts ...grpc.CallOption) (*UndeleteTopicResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(UndeleteTopicResponse)
+	err := c.cc.Invoke(ctx, AdminService_UndeleteTopic_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // AdminServiceServer is the server API for AdminService service.
 // All implementations must embed UnimplementedAdminServiceServer
 // for forward compatibility.
@@ -103,6 +168,16 @@ type AdminServiceServer interface {
 	ElectLeaders(context.Context, *ElectLeadersRequest) (*ElectLeadersResponse, error)
 	// UnregisterBroker forgets a broker (Kafka's UnregisterBroker).
 	UnregisterBroker(context.Context, *UnregisterBrokerRequest) (*UnregisterBrokerResponse, error)
+	// ConfirmLineage ends the time in which a restored or recovered cluster refuses its users' changes.
+	ConfirmLineage(context.Context, *ConfirmLineageRequest) (*ConfirmLineageResponse, error)
+	// ListAwaiting lists the partitions whose leader waits for inventories, and the elections that were made without all of them.
+	ListAwaiting(context.Context, *ListAwaitingRequest) (*ListAwaitingResponse, error)
+	// ElectAwaiting elects leaders without waiting for the inventories that are still missing.
+	ElectAwaiting(context.Context, *ElectAwaitingRequest) (*ElectAwaitingResponse, error)
+	// ListStrays lists the topics of which brokers hold replicas that the metadata does not know.
+	ListStrays(context.Context, *ListStraysRequest) (*ListStraysResponse, error)
+	// UndeleteTopic brings a topic back from the strays of the brokers, under its old id.
+	UndeleteTopic(context.Context, *UndeleteTopicRequest) (*UndeleteTopicResponse, error)
 	mustEmbedUnimplementedAdminServiceServer()
 }
 
@@ -124,6 +199,21 @@ func (UnimplementedAdminServiceServer) ElectLeaders(context.Context, *ElectLeade
 }
 func (UnimplementedAdminServiceServer) UnregisterBroker(context.Context, *UnregisterBrokerRequest) (*UnregisterBrokerResponse, error) {
 	return nil, status.Errorf(codes.Unimplemented, "method UnregisterBroker not implemented")
+}
+func (UnimplementedAdminServiceServer) ConfirmLineage(context.Context, *ConfirmLineageRequest) (*ConfirmLineageResponse, error) {
+	return nil, status.Errorf(codes.Unimplemented, "method ConfirmLineage not implemented")
+}
+func (UnimplementedAdminServiceServer) ListAwaiting(context.Context, *ListAwaitingRequest) (*ListAwaitingResponse, error) {
+	return nil, status.Errorf(codes.Unimplemented, "method ListAwaiting not implemented")
+}
+func (UnimplementedAdminServiceServer) ElectAwaiting(context.Context, *ElectAwaitingRequest) (*ElectAwaitingResponse, error) {
+	return nil, status.Errorf(codes.Unimplemented, "method ElectAwaiting not implemented")
+}
+func (UnimplementedAdminServiceServer) ListStrays(context.Context, *ListStraysRequest) (*ListStraysResponse, error) {
+	return nil, status.Errorf(codes.Unimplemented, "method ListStrays not implemented")
+}
+func (UnimplementedAdminServiceServer) UndeleteTopic(context.Context, *UndeleteTopicRequest) (*UndeleteTopicResponse, error) {
+	return nil, status.Errorf(codes.Unimplemented, "method UndeleteTopic not implemented")
 }
 func (UnimplementedAdminServiceServer) mustEmbedUnimplementedAdminServiceServer() {}
 func (UnimplementedAdminServiceServer) testEmbeddedByValue()                      {}
@@ -218,6 +308,96 @@ func _AdminService_UnregisterBroker_Handler(srv interface{}, ctx context.Context
 	return interceptor(ctx, in, info, handler)
 }
 
+func _AdminService_ConfirmLineage_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ConfirmLineageRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(AdminServiceServer).ConfirmLineage(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: AdminService_ConfirmLineage_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(AdminServiceServer).ConfirmLineage(ctx, req.(*ConfirmLineageRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _AdminService_ListAwaiting_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListAwaitingRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(AdminServiceServer).ListAwaiting(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: AdminService_ListAwaiting_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(AdminServiceServer).ListAwaiting(ctx, req.(*ListAwaitingRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _AdminService_ElectAwaiting_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ElectAwaitingRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(AdminServiceServer).ElectAwaiting(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: AdminService_ElectAwaiting_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(AdminServiceServer).ElectAwaiting(ctx, req.(*ElectAwaitingRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _AdminService_ListStrays_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListStraysRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(AdminServiceServer).ListStrays(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: AdminService_ListStrays_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(AdminServiceServer).ListStrays(ctx, req.(*ListStraysRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _AdminService_UndeleteTopic_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(UndeleteTopicRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(AdminServiceServer).UndeleteTopic(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: AdminService_UndeleteTopic_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(AdminServiceServer).UndeleteTopic(ctx, req.(*UndeleteTopicRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // AdminService_ServiceDesc is the grpc.ServiceDesc for AdminService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -240,6 +420,26 @@ var AdminService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "UnregisterBroker",
 			Handler:    _AdminService_UnregisterBroker_Handler,
+		},
+		{
+			MethodName: "ConfirmLineage",
+			Handler:    _AdminService_ConfirmLineage_Handler,
+		},
+		{
+			MethodName: "ListAwaiting",
+			Handler:    _AdminService_ListAwaiting_Handler,
+		},
+		{
+			MethodName: "ElectAwaiting",
+			Handler:    _AdminService_ElectAwaiting_Handler,
+		},
+		{
+			MethodName: "ListStrays",
+			Handler:    _AdminService_ListStrays_Handler,
+		},
+		{
+			MethodName: "UndeleteTopic",
+			Handler:    _AdminService_UndeleteTopic_Handler,
 		},
 	},
 	Streams:  []grpc.StreamDesc{},

@@ -40,9 +40,7 @@ type RegisterRequest struct {
 	// listeners to advertise.
 	Listeners []*v1.Listener `protobuf:"bytes,7,rep,name=listeners,proto3" json:"listeners,omitempty"`
 	// features that the broker supports.
-	Features []*v1.Feature `protobuf:"bytes,8,rep,name=features,proto3" json:"features,omitempty"`
-	// inventory of the broker's logs, when asked for.
-	Inventory     []*ReplicaInventory `protobuf:"bytes,9,rep,name=inventory,proto3" json:"inventory,omitempty"`
+	Features      []*v1.Feature `protobuf:"bytes,8,rep,name=features,proto3" json:"features,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -133,28 +131,23 @@ func (x *RegisterRequest) GetFeatures() []*v1.Feature {
 	return nil
 }
 
-func (x *RegisterRequest) GetInventory() []*ReplicaInventory {
-	if x != nil {
-		return x.Inventory
-	}
-	return nil
-}
-
 // ReplicaInventory says what a broker holds of a partition.
 type ReplicaInventory struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// topic_id of the topic (16 bytes).
+	// topic_id of the partition (16 bytes).
 	TopicId []byte `protobuf:"bytes,1,opt,name=topic_id,json=topicId,proto3" json:"topic_id,omitempty"`
-	// partition_id from 0.
+	// partition_id of the partition.
 	PartitionId int32 `protobuf:"varint,2,opt,name=partition_id,json=partitionId,proto3" json:"partition_id,omitempty"`
-	// last_leader_epoch in the log, -1 if it is empty.
+	// last_leader_epoch in the log, -1 for an empty one.
 	LastLeaderEpoch int32 `protobuf:"varint,3,opt,name=last_leader_epoch,json=lastLeaderEpoch,proto3" json:"last_leader_epoch,omitempty"`
 	// log_end_offset of the log.
 	LogEndOffset int64 `protobuf:"varint,4,opt,name=log_end_offset,json=logEndOffset,proto3" json:"log_end_offset,omitempty"`
 	// log_start_offset of the log.
 	LogStartOffset int64 `protobuf:"varint,5,opt,name=log_start_offset,json=logStartOffset,proto3" json:"log_start_offset,omitempty"`
-	// clean is set when the process that wrote the log stopped cleanly.
-	Clean         bool `protobuf:"varint,6,opt,name=clean,proto3" json:"clean,omitempty"`
+	// clean: the log was closed cleanly, or has been written by this process alone.
+	Clean bool `protobuf:"varint,6,opt,name=clean,proto3" json:"clean,omitempty"`
+	// stray is present for a replica that the broker's metadata does not give it.
+	Stray         *StrayReplica `protobuf:"bytes,7,opt,name=stray,proto3" json:"stray,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -231,6 +224,278 @@ func (x *ReplicaInventory) GetClean() bool {
 	return false
 }
 
+func (x *ReplicaInventory) GetStray() *StrayReplica {
+	if x != nil {
+		return x.Stray
+	}
+	return nil
+}
+
+// StrayReplica is what is known of the topic of a stray replica.
+type StrayReplica struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// topic_name that the topic had; empty when it is not known.
+	TopicName string `protobuf:"bytes,1,opt,name=topic_name,json=topicName,proto3" json:"topic_name,omitempty"`
+	// num_partitions that the topic had; 0 when it is not known.
+	NumPartitions int32 `protobuf:"varint,2,opt,name=num_partitions,json=numPartitions,proto3" json:"num_partitions,omitempty"`
+	// replication_factor that the partition had; 0 when it is not known.
+	ReplicationFactor int32 `protobuf:"varint,3,opt,name=replication_factor,json=replicationFactor,proto3" json:"replication_factor,omitempty"`
+	// configs that the topic had.
+	Configs []*StrayConfig `protobuf:"bytes,4,rep,name=configs,proto3" json:"configs,omitempty"`
+	// since_ms is the time at which the metadata took the replica away, Unix milliseconds.
+	SinceMs int64 `protobuf:"varint,5,opt,name=since_ms,json=sinceMs,proto3" json:"since_ms,omitempty"`
+	// size_bytes of the log.
+	SizeBytes     int64 `protobuf:"varint,6,opt,name=size_bytes,json=sizeBytes,proto3" json:"size_bytes,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *StrayReplica) Reset() {
+	*x = StrayReplica{}
+	mi := &file_controller_v1_broker_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *StrayReplica) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*StrayReplica) ProtoMessage() {}
+
+func (x *StrayReplica) ProtoReflect() protoreflect.Message {
+	mi := &file_controller_v1_broker_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use StrayReplica.ProtoReflect.Descriptor instead.
+func (*StrayReplica) Descriptor() ([]byte, []int) {
+	return file_controller_v1_broker_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *StrayReplica) GetTopicName() string {
+	if x != nil {
+		return x.TopicName
+	}
+	return ""
+}
+
+func (x *StrayReplica) GetNumPartitions() int32 {
+	if x != nil {
+		return x.NumPartitions
+	}
+	return 0
+}
+
+func (x *StrayReplica) GetReplicationFactor() int32 {
+	if x != nil {
+		return x.ReplicationFactor
+	}
+	return 0
+}
+
+func (x *StrayReplica) GetConfigs() []*StrayConfig {
+	if x != nil {
+		return x.Configs
+	}
+	return nil
+}
+
+func (x *StrayReplica) GetSinceMs() int64 {
+	if x != nil {
+		return x.SinceMs
+	}
+	return 0
+}
+
+func (x *StrayReplica) GetSizeBytes() int64 {
+	if x != nil {
+		return x.SizeBytes
+	}
+	return 0
+}
+
+// StrayConfig is one key of a topic that is gone.
+type StrayConfig struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// key as Kafka names it.
+	Key string `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
+	// value of the key.
+	Value         string `protobuf:"bytes,2,opt,name=value,proto3" json:"value,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *StrayConfig) Reset() {
+	*x = StrayConfig{}
+	mi := &file_controller_v1_broker_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *StrayConfig) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*StrayConfig) ProtoMessage() {}
+
+func (x *StrayConfig) ProtoReflect() protoreflect.Message {
+	mi := &file_controller_v1_broker_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use StrayConfig.ProtoReflect.Descriptor instead.
+func (*StrayConfig) Descriptor() ([]byte, []int) {
+	return file_controller_v1_broker_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *StrayConfig) GetKey() string {
+	if x != nil {
+		return x.Key
+	}
+	return ""
+}
+
+func (x *StrayConfig) GetValue() string {
+	if x != nil {
+		return x.Value
+	}
+	return ""
+}
+
+// ReportInventoryRequest is a part of a broker's inventory. The parts of one call are the whole of it.
+type ReportInventoryRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// broker_id of the broker; the same in every part.
+	BrokerId int32 `protobuf:"varint,1,opt,name=broker_id,json=brokerId,proto3" json:"broker_id,omitempty"`
+	// broker_epoch of the broker; the same in every part.
+	BrokerEpoch int64 `protobuf:"varint,2,opt,name=broker_epoch,json=brokerEpoch,proto3" json:"broker_epoch,omitempty"`
+	// metadata_offset next after what the broker had applied when it looked.
+	MetadataOffset int64 `protobuf:"varint,3,opt,name=metadata_offset,json=metadataOffset,proto3" json:"metadata_offset,omitempty"`
+	// replicas that the broker holds, strays among them; at most 10,000 in a part.
+	Replicas      []*ReplicaInventory `protobuf:"bytes,4,rep,name=replicas,proto3" json:"replicas,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReportInventoryRequest) Reset() {
+	*x = ReportInventoryRequest{}
+	mi := &file_controller_v1_broker_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReportInventoryRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReportInventoryRequest) ProtoMessage() {}
+
+func (x *ReportInventoryRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_controller_v1_broker_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReportInventoryRequest.ProtoReflect.Descriptor instead.
+func (*ReportInventoryRequest) Descriptor() ([]byte, []int) {
+	return file_controller_v1_broker_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *ReportInventoryRequest) GetBrokerId() int32 {
+	if x != nil {
+		return x.BrokerId
+	}
+	return 0
+}
+
+func (x *ReportInventoryRequest) GetBrokerEpoch() int64 {
+	if x != nil {
+		return x.BrokerEpoch
+	}
+	return 0
+}
+
+func (x *ReportInventoryRequest) GetMetadataOffset() int64 {
+	if x != nil {
+		return x.MetadataOffset
+	}
+	return 0
+}
+
+func (x *ReportInventoryRequest) GetReplicas() []*ReplicaInventory {
+	if x != nil {
+		return x.Replicas
+	}
+	return nil
+}
+
+// ReportInventoryResponse says that the report is known to the active controller.
+type ReportInventoryResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// replicas that the report held.
+	Replicas      int32 `protobuf:"varint,1,opt,name=replicas,proto3" json:"replicas,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReportInventoryResponse) Reset() {
+	*x = ReportInventoryResponse{}
+	mi := &file_controller_v1_broker_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReportInventoryResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReportInventoryResponse) ProtoMessage() {}
+
+func (x *ReportInventoryResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_controller_v1_broker_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReportInventoryResponse.ProtoReflect.Descriptor instead.
+func (*ReportInventoryResponse) Descriptor() ([]byte, []int) {
+	return file_controller_v1_broker_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *ReportInventoryResponse) GetReplicas() int32 {
+	if x != nil {
+		return x.Replicas
+	}
+	return 0
+}
+
 // RegisterResponse tells the broker its epoch.
 type RegisterResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -248,7 +513,7 @@ type RegisterResponse struct {
 
 func (x *RegisterResponse) Reset() {
 	*x = RegisterResponse{}
-	mi := &file_controller_v1_broker_proto_msgTypes[2]
+	mi := &file_controller_v1_broker_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -260,7 +525,7 @@ func (x *RegisterResponse) String() string {
 func (*RegisterResponse) ProtoMessage() {}
 
 func (x *RegisterResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_v1_broker_proto_msgTypes[2]
+	mi := &file_controller_v1_broker_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -273,7 +538,7 @@ func (x *RegisterResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RegisterResponse.ProtoReflect.Descriptor instead.
 func (*RegisterResponse) Descriptor() ([]byte, []int) {
-	return file_controller_v1_broker_proto_rawDescGZIP(), []int{2}
+	return file_controller_v1_broker_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *RegisterResponse) GetBrokerEpoch() int64 {
@@ -327,7 +592,7 @@ type SessionRequest struct {
 
 func (x *SessionRequest) Reset() {
 	*x = SessionRequest{}
-	mi := &file_controller_v1_broker_proto_msgTypes[3]
+	mi := &file_controller_v1_broker_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -339,7 +604,7 @@ func (x *SessionRequest) String() string {
 func (*SessionRequest) ProtoMessage() {}
 
 func (x *SessionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_v1_broker_proto_msgTypes[3]
+	mi := &file_controller_v1_broker_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -352,7 +617,7 @@ func (x *SessionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SessionRequest.ProtoReflect.Descriptor instead.
 func (*SessionRequest) Descriptor() ([]byte, []int) {
-	return file_controller_v1_broker_proto_rawDescGZIP(), []int{3}
+	return file_controller_v1_broker_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *SessionRequest) GetBrokerId() int32 {
@@ -427,7 +692,7 @@ type SessionResponse struct {
 
 func (x *SessionResponse) Reset() {
 	*x = SessionResponse{}
-	mi := &file_controller_v1_broker_proto_msgTypes[4]
+	mi := &file_controller_v1_broker_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -439,7 +704,7 @@ func (x *SessionResponse) String() string {
 func (*SessionResponse) ProtoMessage() {}
 
 func (x *SessionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_v1_broker_proto_msgTypes[4]
+	mi := &file_controller_v1_broker_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -452,7 +717,7 @@ func (x *SessionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SessionResponse.ProtoReflect.Descriptor instead.
 func (*SessionResponse) Descriptor() ([]byte, []int) {
-	return file_controller_v1_broker_proto_rawDescGZIP(), []int{4}
+	return file_controller_v1_broker_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *SessionResponse) GetSequence() int64 {
@@ -519,7 +784,7 @@ type AlterPartitionsRequest struct {
 
 func (x *AlterPartitionsRequest) Reset() {
 	*x = AlterPartitionsRequest{}
-	mi := &file_controller_v1_broker_proto_msgTypes[5]
+	mi := &file_controller_v1_broker_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -531,7 +796,7 @@ func (x *AlterPartitionsRequest) String() string {
 func (*AlterPartitionsRequest) ProtoMessage() {}
 
 func (x *AlterPartitionsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_v1_broker_proto_msgTypes[5]
+	mi := &file_controller_v1_broker_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -544,7 +809,7 @@ func (x *AlterPartitionsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AlterPartitionsRequest.ProtoReflect.Descriptor instead.
 func (*AlterPartitionsRequest) Descriptor() ([]byte, []int) {
-	return file_controller_v1_broker_proto_rawDescGZIP(), []int{5}
+	return file_controller_v1_broker_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *AlterPartitionsRequest) GetBrokerId() int32 {
@@ -589,7 +854,7 @@ type AlterPartition struct {
 
 func (x *AlterPartition) Reset() {
 	*x = AlterPartition{}
-	mi := &file_controller_v1_broker_proto_msgTypes[6]
+	mi := &file_controller_v1_broker_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -601,7 +866,7 @@ func (x *AlterPartition) String() string {
 func (*AlterPartition) ProtoMessage() {}
 
 func (x *AlterPartition) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_v1_broker_proto_msgTypes[6]
+	mi := &file_controller_v1_broker_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -614,7 +879,7 @@ func (x *AlterPartition) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AlterPartition.ProtoReflect.Descriptor instead.
 func (*AlterPartition) Descriptor() ([]byte, []int) {
-	return file_controller_v1_broker_proto_rawDescGZIP(), []int{6}
+	return file_controller_v1_broker_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *AlterPartition) GetTopicId() []byte {
@@ -672,7 +937,7 @@ type ISRMember struct {
 
 func (x *ISRMember) Reset() {
 	*x = ISRMember{}
-	mi := &file_controller_v1_broker_proto_msgTypes[7]
+	mi := &file_controller_v1_broker_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -684,7 +949,7 @@ func (x *ISRMember) String() string {
 func (*ISRMember) ProtoMessage() {}
 
 func (x *ISRMember) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_v1_broker_proto_msgTypes[7]
+	mi := &file_controller_v1_broker_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -697,7 +962,7 @@ func (x *ISRMember) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ISRMember.ProtoReflect.Descriptor instead.
 func (*ISRMember) Descriptor() ([]byte, []int) {
-	return file_controller_v1_broker_proto_rawDescGZIP(), []int{7}
+	return file_controller_v1_broker_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *ISRMember) GetBrokerId() int32 {
@@ -727,7 +992,7 @@ type AlterPartitionsResponse struct {
 
 func (x *AlterPartitionsResponse) Reset() {
 	*x = AlterPartitionsResponse{}
-	mi := &file_controller_v1_broker_proto_msgTypes[8]
+	mi := &file_controller_v1_broker_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -739,7 +1004,7 @@ func (x *AlterPartitionsResponse) String() string {
 func (*AlterPartitionsResponse) ProtoMessage() {}
 
 func (x *AlterPartitionsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_v1_broker_proto_msgTypes[8]
+	mi := &file_controller_v1_broker_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -752,7 +1017,7 @@ func (x *AlterPartitionsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AlterPartitionsResponse.ProtoReflect.Descriptor instead.
 func (*AlterPartitionsResponse) Descriptor() ([]byte, []int) {
-	return file_controller_v1_broker_proto_rawDescGZIP(), []int{8}
+	return file_controller_v1_broker_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *AlterPartitionsResponse) GetPartitions() []*AlterPartitionResult {
@@ -794,7 +1059,7 @@ type AlterPartitionResult struct {
 
 func (x *AlterPartitionResult) Reset() {
 	*x = AlterPartitionResult{}
-	mi := &file_controller_v1_broker_proto_msgTypes[9]
+	mi := &file_controller_v1_broker_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -806,7 +1071,7 @@ func (x *AlterPartitionResult) String() string {
 func (*AlterPartitionResult) ProtoMessage() {}
 
 func (x *AlterPartitionResult) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_v1_broker_proto_msgTypes[9]
+	mi := &file_controller_v1_broker_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -819,7 +1084,7 @@ func (x *AlterPartitionResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AlterPartitionResult.ProtoReflect.Descriptor instead.
 func (*AlterPartitionResult) Descriptor() ([]byte, []int) {
-	return file_controller_v1_broker_proto_rawDescGZIP(), []int{9}
+	return file_controller_v1_broker_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *AlterPartitionResult) GetTopicId() []byte {
@@ -891,7 +1156,7 @@ type ReserveProducerIDsRequest struct {
 
 func (x *ReserveProducerIDsRequest) Reset() {
 	*x = ReserveProducerIDsRequest{}
-	mi := &file_controller_v1_broker_proto_msgTypes[10]
+	mi := &file_controller_v1_broker_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -903,7 +1168,7 @@ func (x *ReserveProducerIDsRequest) String() string {
 func (*ReserveProducerIDsRequest) ProtoMessage() {}
 
 func (x *ReserveProducerIDsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_v1_broker_proto_msgTypes[10]
+	mi := &file_controller_v1_broker_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -916,7 +1181,7 @@ func (x *ReserveProducerIDsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReserveProducerIDsRequest.ProtoReflect.Descriptor instead.
 func (*ReserveProducerIDsRequest) Descriptor() ([]byte, []int) {
-	return file_controller_v1_broker_proto_rawDescGZIP(), []int{10}
+	return file_controller_v1_broker_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *ReserveProducerIDsRequest) GetBrokerId() int32 {
@@ -948,7 +1213,7 @@ type ReserveProducerIDsResponse struct {
 
 func (x *ReserveProducerIDsResponse) Reset() {
 	*x = ReserveProducerIDsResponse{}
-	mi := &file_controller_v1_broker_proto_msgTypes[11]
+	mi := &file_controller_v1_broker_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -960,7 +1225,7 @@ func (x *ReserveProducerIDsResponse) String() string {
 func (*ReserveProducerIDsResponse) ProtoMessage() {}
 
 func (x *ReserveProducerIDsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_v1_broker_proto_msgTypes[11]
+	mi := &file_controller_v1_broker_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -973,7 +1238,7 @@ func (x *ReserveProducerIDsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReserveProducerIDsResponse.ProtoReflect.Descriptor instead.
 func (*ReserveProducerIDsResponse) Descriptor() ([]byte, []int) {
-	return file_controller_v1_broker_proto_rawDescGZIP(), []int{11}
+	return file_controller_v1_broker_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *ReserveProducerIDsResponse) GetFirstProducerId() int64 {
@@ -1001,7 +1266,7 @@ var File_controller_v1_broker_proto protoreflect.FileDescriptor
 
 const file_controller_v1_broker_proto_rawDesc = "" +
 	"\n" +
-	"\x1acontroller/v1/broker.proto\x12\rcontroller.v1\x1a\x19controller/v1/error.proto\x1a\x18metadata/v1/record.proto\"\x92\x03\n" +
+	"\x1acontroller/v1/broker.proto\x12\rcontroller.v1\x1a\x19controller/v1/error.proto\x1a\x18metadata/v1/record.proto\"\xd3\x02\n" +
 	"\x0fRegisterRequest\x12\x1d\n" +
 	"\n" +
 	"cluster_id\x18\x01 \x01(\tR\tclusterId\x12\x1b\n" +
@@ -1011,16 +1276,35 @@ const file_controller_v1_broker_proto_rawDesc = "" +
 	"\vdirectories\x18\x05 \x03(\fR\vdirectories\x12\x17\n" +
 	"\x04rack\x18\x06 \x01(\tH\x00R\x04rack\x88\x01\x01\x123\n" +
 	"\tlisteners\x18\a \x03(\v2\x15.metadata.v1.ListenerR\tlisteners\x120\n" +
-	"\bfeatures\x18\b \x03(\v2\x14.metadata.v1.FeatureR\bfeatures\x12=\n" +
-	"\tinventory\x18\t \x03(\v2\x1f.controller.v1.ReplicaInventoryR\tinventoryB\a\n" +
-	"\x05_rack\"\xe2\x01\n" +
+	"\bfeatures\x18\b \x03(\v2\x14.metadata.v1.FeatureR\bfeaturesB\a\n" +
+	"\x05_rack\"\x95\x02\n" +
 	"\x10ReplicaInventory\x12\x19\n" +
 	"\btopic_id\x18\x01 \x01(\fR\atopicId\x12!\n" +
 	"\fpartition_id\x18\x02 \x01(\x05R\vpartitionId\x12*\n" +
 	"\x11last_leader_epoch\x18\x03 \x01(\x05R\x0flastLeaderEpoch\x12$\n" +
 	"\x0elog_end_offset\x18\x04 \x01(\x03R\flogEndOffset\x12(\n" +
 	"\x10log_start_offset\x18\x05 \x01(\x03R\x0elogStartOffset\x12\x14\n" +
-	"\x05clean\x18\x06 \x01(\bR\x05clean\"\xab\x01\n" +
+	"\x05clean\x18\x06 \x01(\bR\x05clean\x121\n" +
+	"\x05stray\x18\a \x01(\v2\x1b.controller.v1.StrayReplicaR\x05stray\"\xf3\x01\n" +
+	"\fStrayReplica\x12\x1d\n" +
+	"\n" +
+	"topic_name\x18\x01 \x01(\tR\ttopicName\x12%\n" +
+	"\x0enum_partitions\x18\x02 \x01(\x05R\rnumPartitions\x12-\n" +
+	"\x12replication_factor\x18\x03 \x01(\x05R\x11replicationFactor\x124\n" +
+	"\aconfigs\x18\x04 \x03(\v2\x1a.controller.v1.StrayConfigR\aconfigs\x12\x19\n" +
+	"\bsince_ms\x18\x05 \x01(\x03R\asinceMs\x12\x1d\n" +
+	"\n" +
+	"size_bytes\x18\x06 \x01(\x03R\tsizeBytes\"5\n" +
+	"\vStrayConfig\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value\"\xbe\x01\n" +
+	"\x16ReportInventoryRequest\x12\x1b\n" +
+	"\tbroker_id\x18\x01 \x01(\x05R\bbrokerId\x12!\n" +
+	"\fbroker_epoch\x18\x02 \x01(\x03R\vbrokerEpoch\x12'\n" +
+	"\x0fmetadata_offset\x18\x03 \x01(\x03R\x0emetadataOffset\x12;\n" +
+	"\breplicas\x18\x04 \x03(\v2\x1f.controller.v1.ReplicaInventoryR\breplicas\"5\n" +
+	"\x17ReportInventoryResponse\x12\x1a\n" +
+	"\breplicas\x18\x01 \x01(\x05R\breplicas\"\xab\x01\n" +
 	"\x10RegisterResponse\x12!\n" +
 	"\fbroker_epoch\x18\x01 \x01(\x03R\vbrokerEpoch\x12'\n" +
 	"\x0fmetadata_offset\x18\x02 \x01(\x03R\x0emetadataOffset\x12\x1d\n" +
@@ -1085,12 +1369,13 @@ const file_controller_v1_broker_proto_rawDesc = "" +
 	"\x1aReserveProducerIDsResponse\x12*\n" +
 	"\x11first_producer_id\x18\x01 \x01(\x03R\x0ffirstProducerId\x12\x14\n" +
 	"\x05count\x18\x02 \x01(\x05R\x05count\x12'\n" +
-	"\x0fmetadata_offset\x18\x03 \x01(\x03R\x0emetadataOffset2\xf7\x02\n" +
+	"\x0fmetadata_offset\x18\x03 \x01(\x03R\x0emetadataOffset2\xdb\x03\n" +
 	"\rBrokerService\x12K\n" +
 	"\bRegister\x12\x1e.controller.v1.RegisterRequest\x1a\x1f.controller.v1.RegisterResponse\x12L\n" +
 	"\aSession\x12\x1d.controller.v1.SessionRequest\x1a\x1e.controller.v1.SessionResponse(\x010\x01\x12`\n" +
 	"\x0fAlterPartitions\x12%.controller.v1.AlterPartitionsRequest\x1a&.controller.v1.AlterPartitionsResponse\x12i\n" +
-	"\x12ReserveProducerIDs\x12(.controller.v1.ReserveProducerIDsRequest\x1a).controller.v1.ReserveProducerIDsResponseB;Z9github.com/skiffmq/skiff/proto/controller/v1;controllerv1b\x06proto3"
+	"\x12ReserveProducerIDs\x12(.controller.v1.ReserveProducerIDsRequest\x1a).controller.v1.ReserveProducerIDsResponse\x12b\n" +
+	"\x0fReportInventory\x12%.controller.v1.ReportInventoryRequest\x1a&.controller.v1.ReportInventoryResponse(\x01B;Z9github.com/skiffmq/skiff/proto/controller/v1;controllerv1b\x06proto3"
 
 var (
 	file_controller_v1_broker_proto_rawDescOnce sync.Once
@@ -1104,46 +1389,54 @@ func file_controller_v1_broker_proto_rawDescGZIP() []byte {
 	return file_controller_v1_broker_proto_rawDescData
 }
 
-var file_controller_v1_broker_proto_msgTypes = make([]protoimpl.MessageInfo, 12)
+var file_controller_v1_broker_proto_msgTypes = make([]protoimpl.MessageInfo, 16)
 var file_controller_v1_broker_proto_goTypes = []any{
 	(*RegisterRequest)(nil),            // 0: controller.v1.RegisterRequest
 	(*ReplicaInventory)(nil),           // 1: controller.v1.ReplicaInventory
-	(*RegisterResponse)(nil),           // 2: controller.v1.RegisterResponse
-	(*SessionRequest)(nil),             // 3: controller.v1.SessionRequest
-	(*SessionResponse)(nil),            // 4: controller.v1.SessionResponse
-	(*AlterPartitionsRequest)(nil),     // 5: controller.v1.AlterPartitionsRequest
-	(*AlterPartition)(nil),             // 6: controller.v1.AlterPartition
-	(*ISRMember)(nil),                  // 7: controller.v1.ISRMember
-	(*AlterPartitionsResponse)(nil),    // 8: controller.v1.AlterPartitionsResponse
-	(*AlterPartitionResult)(nil),       // 9: controller.v1.AlterPartitionResult
-	(*ReserveProducerIDsRequest)(nil),  // 10: controller.v1.ReserveProducerIDsRequest
-	(*ReserveProducerIDsResponse)(nil), // 11: controller.v1.ReserveProducerIDsResponse
-	(*v1.Listener)(nil),                // 12: metadata.v1.Listener
-	(*v1.Feature)(nil),                 // 13: metadata.v1.Feature
-	(*Error)(nil),                      // 14: controller.v1.Error
+	(*StrayReplica)(nil),               // 2: controller.v1.StrayReplica
+	(*StrayConfig)(nil),                // 3: controller.v1.StrayConfig
+	(*ReportInventoryRequest)(nil),     // 4: controller.v1.ReportInventoryRequest
+	(*ReportInventoryResponse)(nil),    // 5: controller.v1.ReportInventoryResponse
+	(*RegisterResponse)(nil),           // 6: controller.v1.RegisterResponse
+	(*SessionRequest)(nil),             // 7: controller.v1.SessionRequest
+	(*SessionResponse)(nil),            // 8: controller.v1.SessionResponse
+	(*AlterPartitionsRequest)(nil),     // 9: controller.v1.AlterPartitionsRequest
+	(*AlterPartition)(nil),             // 10: controller.v1.AlterPartition
+	(*ISRMember)(nil),                  // 11: controller.v1.ISRMember
+	(*AlterPartitionsResponse)(nil),    // 12: controller.v1.AlterPartitionsResponse
+	(*AlterPartitionResult)(nil),       // 13: controller.v1.AlterPartitionResult
+	(*ReserveProducerIDsRequest)(nil),  // 14: controller.v1.ReserveProducerIDsRequest
+	(*ReserveProducerIDsResponse)(nil), // 15: controller.v1.ReserveProducerIDsResponse
+	(*v1.Listener)(nil),                // 16: metadata.v1.Listener
+	(*v1.Feature)(nil),                 // 17: metadata.v1.Feature
+	(*Error)(nil),                      // 18: controller.v1.Error
 }
 var file_controller_v1_broker_proto_depIdxs = []int32{
-	12, // 0: controller.v1.RegisterRequest.listeners:type_name -> metadata.v1.Listener
-	13, // 1: controller.v1.RegisterRequest.features:type_name -> metadata.v1.Feature
-	1,  // 2: controller.v1.RegisterRequest.inventory:type_name -> controller.v1.ReplicaInventory
-	14, // 3: controller.v1.SessionResponse.error:type_name -> controller.v1.Error
-	6,  // 4: controller.v1.AlterPartitionsRequest.partitions:type_name -> controller.v1.AlterPartition
-	7,  // 5: controller.v1.AlterPartition.new_isr:type_name -> controller.v1.ISRMember
-	9,  // 6: controller.v1.AlterPartitionsResponse.partitions:type_name -> controller.v1.AlterPartitionResult
-	14, // 7: controller.v1.AlterPartitionResult.error:type_name -> controller.v1.Error
-	0,  // 8: controller.v1.BrokerService.Register:input_type -> controller.v1.RegisterRequest
-	3,  // 9: controller.v1.BrokerService.Session:input_type -> controller.v1.SessionRequest
-	5,  // 10: controller.v1.BrokerService.AlterPartitions:input_type -> controller.v1.AlterPartitionsRequest
-	10, // 11: controller.v1.BrokerService.ReserveProducerIDs:input_type -> controller.v1.ReserveProducerIDsRequest
-	2,  // 12: controller.v1.BrokerService.Register:output_type -> controller.v1.RegisterResponse
-	4,  // 13: controller.v1.BrokerService.Session:output_type -> controller.v1.SessionResponse
-	8,  // 14: controller.v1.BrokerService.AlterPartitions:output_type -> controller.v1.AlterPartitionsResponse
-	11, // 15: controller.v1.BrokerService.ReserveProducerIDs:output_type -> controller.v1.ReserveProducerIDsResponse
-	12, // [12:16] is the sub-list for method output_type
-	8,  // [8:12] is the sub-list for method input_type
-	8,  // [8:8] is the sub-list for extension type_name
-	8,  // [8:8] is the sub-list for extension extendee
-	0,  // [0:8] is the sub-list for field type_name
+	16, // 0: controller.v1.RegisterRequest.listeners:type_name -> metadata.v1.Listener
+	17, // 1: controller.v1.RegisterRequest.features:type_name -> metadata.v1.Feature
+	2,  // 2: controller.v1.ReplicaInventory.stray:type_name -> controller.v1.StrayReplica
+	3,  // 3: controller.v1.StrayReplica.configs:type_name -> controller.v1.StrayConfig
+	1,  // 4: controller.v1.ReportInventoryRequest.replicas:type_name -> controller.v1.ReplicaInventory
+	18, // 5: controller.v1.SessionResponse.error:type_name -> controller.v1.Error
+	10, // 6: controller.v1.AlterPartitionsRequest.partitions:type_name -> controller.v1.AlterPartition
+	11, // 7: controller.v1.AlterPartition.new_isr:type_name -> controller.v1.ISRMember
+	13, // 8: controller.v1.AlterPartitionsResponse.partitions:type_name -> controller.v1.AlterPartitionResult
+	18, // 9: controller.v1.AlterPartitionResult.error:type_name -> controller.v1.Error
+	0,  // 10: controller.v1.BrokerService.Register:input_type -> controller.v1.RegisterRequest
+	7,  // 11: controller.v1.BrokerService.Session:input_type -> controller.v1.SessionRequest
+	9,  // 12: controller.v1.BrokerService.AlterPartitions:input_type -> controller.v1.AlterPartitionsRequest
+	14, // 13: controller.v1.BrokerService.ReserveProducerIDs:input_type -> controller.v1.ReserveProducerIDsRequest
+	4,  // 14: controller.v1.BrokerService.ReportInventory:input_type -> controller.v1.ReportInventoryRequest
+	6,  // 15: controller.v1.BrokerService.Register:output_type -> controller.v1.RegisterResponse
+	8,  // 16: controller.v1.BrokerService.Session:output_type -> controller.v1.SessionResponse
+	12, // 17: controller.v1.BrokerService.AlterPartitions:output_type -> controller.v1.AlterPartitionsResponse
+	15, // 18: controller.v1.BrokerService.ReserveProducerIDs:output_type -> controller.v1.ReserveProducerIDsResponse
+	5,  // 19: controller.v1.BrokerService.ReportInventory:output_type -> controller.v1.ReportInventoryResponse
+	15, // [15:20] is the sub-list for method output_type
+	10, // [10:15] is the sub-list for method input_type
+	10, // [10:10] is the sub-list for extension type_name
+	10, // [10:10] is the sub-list for extension extendee
+	0,  // [0:10] is the sub-list for field type_name
 }
 
 func init() { file_controller_v1_broker_proto_init() }
@@ -1159,7 +1452,7 @@ func file_controller_v1_broker_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_controller_v1_broker_proto_rawDesc), len(file_controller_v1_broker_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   12,
+			NumMessages:   16,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -23,6 +23,7 @@ const (
 	BrokerService_Session_FullMethodName            = "/controller.v1.BrokerService/Session"
 	BrokerService_AlterPartitions_FullMethodName    = "/controller.v1.BrokerService/AlterPartitions"
 	BrokerService_ReserveProducerIDs_FullMethodName = "/controller.v1.BrokerService/ReserveProducerIDs"
+	BrokerService_ReportInventory_FullMethodName    = "/controller.v1.BrokerService/ReportInventory"
 )
 
 // BrokerServiceClient is the client API for BrokerService service.
@@ -39,6 +40,10 @@ type BrokerServiceClient interface {
 	AlterPartitions(ctx context.Context, in *AlterPartitionsRequest, opts ...grpc.CallOption) (*AlterPartitionsResponse, error)
 	// ReserveProducerIDs gives the caller a block of producer ids (Kafka's AllocateProducerIds).
 	ReserveProducerIDs(ctx context.Context, in *ReserveProducerIDsRequest, opts ...grpc.CallOption) (*ReserveProducerIDsResponse, error)
+	// ReportInventory says which logs a broker holds, whole, in parts. A broker reports after it registered, when it sees a
+	// new claim, and when its strays or the partitions that await an inventory change. The report replaces the broker's
+	// earlier one and is soft state of the claim.
+	ReportInventory(ctx context.Context, opts ...grpc.CallOption) (grpc.ClientStreamingClient[ReportInventoryRequest, ReportInventoryResponse], error)
 }
 
 type brokerServiceClient struct {
@@ -92,6 +97,19 @@ func (c *brokerServiceClient) ReserveProducerIDs(ctx context.Context, in *Reserv
 	return out, nil
 }
 
+func (c *brokerServiceClient) ReportInventory(ctx context.Context, opts ...grpc.CallOption) (grpc.ClientStreamingClient[ReportInventoryRequest, ReportInventoryResponse], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &BrokerService_ServiceDesc.Streams[1], BrokerService_ReportInventory_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[ReportInventoryRequest, ReportInventoryResponse]{ClientStream: stream}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type BrokerService_ReportInventoryClient = grpc.ClientStreamingClient[ReportInventoryRequest, ReportInventoryResponse]
+
 // BrokerServiceServer is the server API for BrokerService service.
 // All implementations must embed UnimplementedBrokerServiceServer
 // for forward compatibility.
@@ -106,6 +124,10 @@ type BrokerServiceServer interface {
 	AlterPartitions(context.Context, *AlterPartitionsRequest) (*AlterPartitionsResponse, error)
 	// ReserveProducerIDs gives the caller a block of producer ids (Kafka's AllocateProducerIds).
 	ReserveProducerIDs(context.Context, *ReserveProducerIDsRequest) (*ReserveProducerIDsResponse, error)
+	// ReportInventory says which logs a broker holds, whole, in parts. A broker reports after it registered, when it sees a
+	// new claim, and when its strays or the partitions that await an inventory change. The report replaces the broker's
+	// earlier one and is soft state of the claim.
+	ReportInventory(grpc.ClientStreamingServer[ReportInventoryRequest, ReportInventoryResponse]) error
 	mustEmbedUnimplementedBrokerServiceServer()
 }
 
@@ -127,6 +149,9 @@ func (UnimplementedBrokerServiceServer) AlterPartitions(context.Context, *AlterP
 }
 func (UnimplementedBrokerServiceServer) ReserveProducerIDs(context.Context, *ReserveProducerIDsRequest) (*ReserveProducerIDsResponse, error) {
 	return nil, status.Errorf(codes.Unimplemented, "method ReserveProducerIDs not implemented")
+}
+func (UnimplementedBrokerServiceServer) ReportInventory(grpc.ClientStreamingServer[ReportInventoryRequest, ReportInventoryResponse]) error {
+	return status.Errorf(codes.Unimplemented, "method ReportInventory not implemented")
 }
 func (UnimplementedBrokerServiceServer) mustEmbedUnimplementedBrokerServiceServer() {}
 func (UnimplementedBrokerServiceServer) testEmbeddedByValue()                       {}
@@ -210,6 +235,13 @@ func _BrokerService_ReserveProducerIDs_Handler(srv interface{}, ctx context.Cont
 	return interceptor(ctx, in, info, handler)
 }
 
+func _BrokerService_ReportInventory_Handler(srv interface{}, stream grpc.ServerStream) error {
+	return srv.(BrokerServiceServer).ReportInventory(&grpc.GenericServerStream[ReportInventoryRequest, ReportInventoryResponse]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type BrokerService_ReportInventoryServer = grpc.ClientStreamingServer[ReportInventoryRequest, ReportInventoryResponse]
+
 // BrokerService_ServiceDesc is the grpc.ServiceDesc for BrokerService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -235,6 +267,11 @@ var BrokerService_ServiceDesc = grpc.ServiceDesc{
 			StreamName:    "Session",
 			Handler:       _BrokerService_Session_Handler,
 			ServerStreams: true,
+			ClientStreams: true,
+		},
+		{
+			StreamName:    "ReportInventory",
+			Handler:       _BrokerService_ReportInventory_Handler,
 			ClientStreams: true,
 		},
 	},

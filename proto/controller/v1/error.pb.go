@@ -61,6 +61,7 @@ const (
 	ErrorCode_ERROR_CODE_UNFORMATTED                    ErrorCode = 1003 // the node has not been initialised
 	ErrorCode_ERROR_CODE_FROZEN                         ErrorCode = 1004 // the node's image is frozen or alarmed; ask another node
 	ErrorCode_ERROR_CODE_OVERLOADED                     ErrorCode = 1005 // a queue is full; nothing was done, repeat later
+	ErrorCode_ERROR_CODE_UNCONFIRMED                    ErrorCode = 1006 // the lineage was restored and is not confirmed: nothing was done, confirm it first
 )
 
 // Enum value maps for ErrorCode.
@@ -100,6 +101,7 @@ var (
 		1003: "ERROR_CODE_UNFORMATTED",
 		1004: "ERROR_CODE_FROZEN",
 		1005: "ERROR_CODE_OVERLOADED",
+		1006: "ERROR_CODE_UNCONFIRMED",
 	}
 	ErrorCode_value = map[string]int32{
 		"ERROR_CODE_UNSPECIFIED":                    0,
@@ -136,6 +138,7 @@ var (
 		"ERROR_CODE_UNFORMATTED":                    1003,
 		"ERROR_CODE_FROZEN":                         1004,
 		"ERROR_CODE_OVERLOADED":                     1005,
+		"ERROR_CODE_UNCONFIRMED":                    1006,
 	}
 )
 
@@ -238,7 +241,8 @@ const file_controller_v1_error_proto_rawDesc = "" +
 	"\x05Error\x12,\n" +
 	"\x04code\x18\x01 \x01(\x0e2\x18.controller.v1.ErrorCodeR\x04code\x12\x18\n" +
 	"\amessage\x18\x02 \x01(\tR\amessage\x12+\n" +
-	"\x11active_controller\x18\x03 \x01(\tR\x10activeController*\xed\t\n" +
+	"\x11active_controller\x18\x03 \x01(\tR\x10activeController*\x8a\n" +
+	"\n" +
 	"\tErrorCode\x12\x1a\n" +
 	"\x16ERROR_CODE_UNSPECIFIED\x10\x00\x12,\n" +
 	"\x1fERROR_CODE_UNKNOWN_SERVER_ERROR\x10\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01\x12)\n" +
@@ -273,7 +277,8 @@ const file_controller_v1_error_proto_rawDesc = "" +
 	"\x19ERROR_CODE_LINEAGE_BEHIND\x10\xea\a\x12\x1b\n" +
 	"\x16ERROR_CODE_UNFORMATTED\x10\xeb\a\x12\x16\n" +
 	"\x11ERROR_CODE_FROZEN\x10\xec\a\x12\x1a\n" +
-	"\x15ERROR_CODE_OVERLOADED\x10\xed\aB;Z9github.com/skiffmq/skiff/proto/controller/v1;controllerv1b\x06proto3"
+	"\x15ERROR_CODE_OVERLOADED\x10\xed\a\x12\x1b\n" +
+	"\x16ERROR_CODE_UNCONFIRMED\x10\xee\aB;Z9github.com/skiffmq/skiff/proto/controller/v1;controllerv1b\x06proto3"
 
 var (
 	file_controller_v1_error_proto_rawDescOnce sync.Once

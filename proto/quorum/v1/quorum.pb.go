@@ -151,7 +151,9 @@ type Plan struct {
 	// lineage that begins.
 	Lineage *v1.LineageID `protobuf:"bytes,3,opt,name=lineage,proto3" json:"lineage,omitempty"`
 	// voters of the quorum, by node id.
-	Voters        []*Voter `protobuf:"bytes,4,rep,name=voters,proto3" json:"voters,omitempty"`
+	Voters []*Voter `protobuf:"bytes,4,rep,name=voters,proto3" json:"voters,omitempty"`
+	// snapshot that the lineage begins with; absent for init, whose lineage begins empty.
+	Snapshot      *PlanSnapshot `protobuf:"bytes,5,opt,name=snapshot,proto3,oneof" json:"snapshot,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -214,6 +216,86 @@ func (x *Plan) GetVoters() []*Voter {
 	return nil
 }
 
+func (x *Plan) GetSnapshot() *PlanSnapshot {
+	if x != nil {
+		return x.Snapshot
+	}
+	return nil
+}
+
+// PlanSnapshot names the snapshot of a plan.
+type PlanSnapshot struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// digest of the image (16 bytes).
+	Digest []byte `protobuf:"bytes,1,opt,name=digest,proto3" json:"digest,omitempty"`
+	// size_bytes of the stream.
+	SizeBytes int64 `protobuf:"varint,2,opt,name=size_bytes,json=sizeBytes,proto3" json:"size_bytes,omitempty"`
+	// checksum is the SHA-256 of the stream: a stream that differs in a byte is another plan.
+	Checksum []byte `protobuf:"bytes,3,opt,name=checksum,proto3" json:"checksum,omitempty"`
+	// next_metadata_offset of the image.
+	NextMetadataOffset int64 `protobuf:"varint,4,opt,name=next_metadata_offset,json=nextMetadataOffset,proto3" json:"next_metadata_offset,omitempty"`
+	unknownFields      protoimpl.UnknownFields
+	sizeCache          protoimpl.SizeCache
+}
+
+func (x *PlanSnapshot) Reset() {
+	*x = PlanSnapshot{}
+	mi := &file_quorum_v1_quorum_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PlanSnapshot) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PlanSnapshot) ProtoMessage() {}
+
+func (x *PlanSnapshot) ProtoReflect() protoreflect.Message {
+	mi := &file_quorum_v1_quorum_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PlanSnapshot.ProtoReflect.Descriptor instead.
+func (*PlanSnapshot) Descriptor() ([]byte, []int) {
+	return file_quorum_v1_quorum_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *PlanSnapshot) GetDigest() []byte {
+	if x != nil {
+		return x.Digest
+	}
+	return nil
+}
+
+func (x *PlanSnapshot) GetSizeBytes() int64 {
+	if x != nil {
+		return x.SizeBytes
+	}
+	return 0
+}
+
+func (x *PlanSnapshot) GetChecksum() []byte {
+	if x != nil {
+		return x.Checksum
+	}
+	return nil
+}
+
+func (x *PlanSnapshot) GetNextMetadataOffset() int64 {
+	if x != nil {
+		return x.NextMetadataOffset
+	}
+	return 0
+}
+
 // StatusRequest asks for the status.
 type StatusRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -223,7 +305,7 @@ type StatusRequest struct {
 
 func (x *StatusRequest) Reset() {
 	*x = StatusRequest{}
-	mi := &file_quorum_v1_quorum_proto_msgTypes[2]
+	mi := &file_quorum_v1_quorum_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -235,7 +317,7 @@ func (x *StatusRequest) String() string {
 func (*StatusRequest) ProtoMessage() {}
 
 func (x *StatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_quorum_v1_quorum_proto_msgTypes[2]
+	mi := &file_quorum_v1_quorum_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -248,7 +330,7 @@ func (x *StatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatusRequest.ProtoReflect.Descriptor instead.
 func (*StatusRequest) Descriptor() ([]byte, []int) {
-	return file_quorum_v1_quorum_proto_rawDescGZIP(), []int{2}
+	return file_quorum_v1_quorum_proto_rawDescGZIP(), []int{3}
 }
 
 // StatusResponse is the status of one quorum node.
@@ -304,7 +386,7 @@ type StatusResponse struct {
 
 func (x *StatusResponse) Reset() {
 	*x = StatusResponse{}
-	mi := &file_quorum_v1_quorum_proto_msgTypes[3]
+	mi := &file_quorum_v1_quorum_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -316,7 +398,7 @@ func (x *StatusResponse) String() string {
 func (*StatusResponse) ProtoMessage() {}
 
 func (x *StatusResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_quorum_v1_quorum_proto_msgTypes[3]
+	mi := &file_quorum_v1_quorum_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -329,7 +411,7 @@ func (x *StatusResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatusResponse.ProtoReflect.Descriptor instead.
 func (*StatusResponse) Descriptor() ([]byte, []int) {
-	return file_quorum_v1_quorum_proto_rawDescGZIP(), []int{3}
+	return file_quorum_v1_quorum_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *StatusResponse) GetNodeId() int32 {
@@ -497,7 +579,7 @@ type PrepareRequest struct {
 
 func (x *PrepareRequest) Reset() {
 	*x = PrepareRequest{}
-	mi := &file_quorum_v1_quorum_proto_msgTypes[4]
+	mi := &file_quorum_v1_quorum_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -509,7 +591,7 @@ func (x *PrepareRequest) String() string {
 func (*PrepareRequest) ProtoMessage() {}
 
 func (x *PrepareRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_quorum_v1_quorum_proto_msgTypes[4]
+	mi := &file_quorum_v1_quorum_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -522,7 +604,7 @@ func (x *PrepareRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PrepareRequest.ProtoReflect.Descriptor instead.
 func (*PrepareRequest) Descriptor() ([]byte, []int) {
-	return file_quorum_v1_quorum_proto_rawDescGZIP(), []int{4}
+	return file_quorum_v1_quorum_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *PrepareRequest) GetPlan() *Plan {
@@ -545,7 +627,7 @@ type PrepareResponse struct {
 
 func (x *PrepareResponse) Reset() {
 	*x = PrepareResponse{}
-	mi := &file_quorum_v1_quorum_proto_msgTypes[5]
+	mi := &file_quorum_v1_quorum_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -557,7 +639,7 @@ func (x *PrepareResponse) String() string {
 func (*PrepareResponse) ProtoMessage() {}
 
 func (x *PrepareResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_quorum_v1_quorum_proto_msgTypes[5]
+	mi := &file_quorum_v1_quorum_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -570,7 +652,7 @@ func (x *PrepareResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PrepareResponse.ProtoReflect.Descriptor instead.
 func (*PrepareResponse) Descriptor() ([]byte, []int) {
-	return file_quorum_v1_quorum_proto_rawDescGZIP(), []int{5}
+	return file_quorum_v1_quorum_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *PrepareResponse) GetStatus() *StatusResponse {
@@ -598,7 +680,7 @@ type CommitRequest struct {
 
 func (x *CommitRequest) Reset() {
 	*x = CommitRequest{}
-	mi := &file_quorum_v1_quorum_proto_msgTypes[6]
+	mi := &file_quorum_v1_quorum_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -610,7 +692,7 @@ func (x *CommitRequest) String() string {
 func (*CommitRequest) ProtoMessage() {}
 
 func (x *CommitRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_quorum_v1_quorum_proto_msgTypes[6]
+	mi := &file_quorum_v1_quorum_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -623,7 +705,7 @@ func (x *CommitRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CommitRequest.ProtoReflect.Descriptor instead.
 func (*CommitRequest) Descriptor() ([]byte, []int) {
-	return file_quorum_v1_quorum_proto_rawDescGZIP(), []int{6}
+	return file_quorum_v1_quorum_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *CommitRequest) GetPlanId() []byte {
@@ -646,7 +728,7 @@ type CommitResponse struct {
 
 func (x *CommitResponse) Reset() {
 	*x = CommitResponse{}
-	mi := &file_quorum_v1_quorum_proto_msgTypes[7]
+	mi := &file_quorum_v1_quorum_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -658,7 +740,7 @@ func (x *CommitResponse) String() string {
 func (*CommitResponse) ProtoMessage() {}
 
 func (x *CommitResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_quorum_v1_quorum_proto_msgTypes[7]
+	mi := &file_quorum_v1_quorum_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -671,7 +753,7 @@ func (x *CommitResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CommitResponse.ProtoReflect.Descriptor instead.
 func (*CommitResponse) Descriptor() ([]byte, []int) {
-	return file_quorum_v1_quorum_proto_rawDescGZIP(), []int{7}
+	return file_quorum_v1_quorum_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *CommitResponse) GetStatus() *StatusResponse {
@@ -699,7 +781,7 @@ type TransferLeadershipRequest struct {
 
 func (x *TransferLeadershipRequest) Reset() {
 	*x = TransferLeadershipRequest{}
-	mi := &file_quorum_v1_quorum_proto_msgTypes[8]
+	mi := &file_quorum_v1_quorum_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -711,7 +793,7 @@ func (x *TransferLeadershipRequest) String() string {
 func (*TransferLeadershipRequest) ProtoMessage() {}
 
 func (x *TransferLeadershipRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_quorum_v1_quorum_proto_msgTypes[8]
+	mi := &file_quorum_v1_quorum_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -724,7 +806,7 @@ func (x *TransferLeadershipRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TransferLeadershipRequest.ProtoReflect.Descriptor instead.
 func (*TransferLeadershipRequest) Descriptor() ([]byte, []int) {
-	return file_quorum_v1_quorum_proto_rawDescGZIP(), []int{8}
+	return file_quorum_v1_quorum_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *TransferLeadershipRequest) GetNodeId() int32 {
@@ -745,7 +827,7 @@ type TransferLeadershipResponse struct {
 
 func (x *TransferLeadershipResponse) Reset() {
 	*x = TransferLeadershipResponse{}
-	mi := &file_quorum_v1_quorum_proto_msgTypes[9]
+	mi := &file_quorum_v1_quorum_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -757,7 +839,7 @@ func (x *TransferLeadershipResponse) String() string {
 func (*TransferLeadershipResponse) ProtoMessage() {}
 
 func (x *TransferLeadershipResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_quorum_v1_quorum_proto_msgTypes[9]
+	mi := &file_quorum_v1_quorum_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -770,7 +852,7 @@ func (x *TransferLeadershipResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TransferLeadershipResponse.ProtoReflect.Descriptor instead.
 func (*TransferLeadershipResponse) Descriptor() ([]byte, []int) {
-	return file_quorum_v1_quorum_proto_rawDescGZIP(), []int{9}
+	return file_quorum_v1_quorum_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *TransferLeadershipResponse) GetLeaderId() int32 {
@@ -791,7 +873,7 @@ type RegisterControllerRequest struct {
 
 func (x *RegisterControllerRequest) Reset() {
 	*x = RegisterControllerRequest{}
-	mi := &file_quorum_v1_quorum_proto_msgTypes[10]
+	mi := &file_quorum_v1_quorum_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -803,7 +885,7 @@ func (x *RegisterControllerRequest) String() string {
 func (*RegisterControllerRequest) ProtoMessage() {}
 
 func (x *RegisterControllerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_quorum_v1_quorum_proto_msgTypes[10]
+	mi := &file_quorum_v1_quorum_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -816,7 +898,7 @@ func (x *RegisterControllerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RegisterControllerRequest.ProtoReflect.Descriptor instead.
 func (*RegisterControllerRequest) Descriptor() ([]byte, []int) {
-	return file_quorum_v1_quorum_proto_rawDescGZIP(), []int{10}
+	return file_quorum_v1_quorum_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *RegisterControllerRequest) GetRegistration() *v1.ControllerRegistered {
@@ -837,7 +919,7 @@ type RegisterControllerResponse struct {
 
 func (x *RegisterControllerResponse) Reset() {
 	*x = RegisterControllerResponse{}
-	mi := &file_quorum_v1_quorum_proto_msgTypes[11]
+	mi := &file_quorum_v1_quorum_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -849,7 +931,7 @@ func (x *RegisterControllerResponse) String() string {
 func (*RegisterControllerResponse) ProtoMessage() {}
 
 func (x *RegisterControllerResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_quorum_v1_quorum_proto_msgTypes[11]
+	mi := &file_quorum_v1_quorum_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -862,7 +944,7 @@ func (x *RegisterControllerResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RegisterControllerResponse.ProtoReflect.Descriptor instead.
 func (*RegisterControllerResponse) Descriptor() ([]byte, []int) {
-	return file_quorum_v1_quorum_proto_rawDescGZIP(), []int{11}
+	return file_quorum_v1_quorum_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *RegisterControllerResponse) GetMetadataOffset() int64 {
@@ -870,6 +952,394 @@ func (x *RegisterControllerResponse) GetMetadataOffset() int64 {
 		return x.MetadataOffset
 	}
 	return 0
+}
+
+// SaveSnapshotRequest asks for a snapshot.
+type SaveSnapshotRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SaveSnapshotRequest) Reset() {
+	*x = SaveSnapshotRequest{}
+	mi := &file_quorum_v1_quorum_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SaveSnapshotRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SaveSnapshotRequest) ProtoMessage() {}
+
+func (x *SaveSnapshotRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_quorum_v1_quorum_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SaveSnapshotRequest.ProtoReflect.Descriptor instead.
+func (*SaveSnapshotRequest) Descriptor() ([]byte, []int) {
+	return file_quorum_v1_quorum_proto_rawDescGZIP(), []int{13}
+}
+
+// SaveSnapshotResponse is a part of a snapshot: begin, then bytes, then end.
+type SaveSnapshotResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// kind of the part.
+	//
+	// Types that are valid to be assigned to Kind:
+	//
+	//	*SaveSnapshotResponse_Begin
+	//	*SaveSnapshotResponse_Data
+	//	*SaveSnapshotResponse_End
+	Kind          isSaveSnapshotResponse_Kind `protobuf_oneof:"kind"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SaveSnapshotResponse) Reset() {
+	*x = SaveSnapshotResponse{}
+	mi := &file_quorum_v1_quorum_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SaveSnapshotResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SaveSnapshotResponse) ProtoMessage() {}
+
+func (x *SaveSnapshotResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_quorum_v1_quorum_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SaveSnapshotResponse.ProtoReflect.Descriptor instead.
+func (*SaveSnapshotResponse) Descriptor() ([]byte, []int) {
+	return file_quorum_v1_quorum_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *SaveSnapshotResponse) GetKind() isSaveSnapshotResponse_Kind {
+	if x != nil {
+		return x.Kind
+	}
+	return nil
+}
+
+func (x *SaveSnapshotResponse) GetBegin() *SaveSnapshotBegin {
+	if x != nil {
+		if x, ok := x.Kind.(*SaveSnapshotResponse_Begin); ok {
+			return x.Begin
+		}
+	}
+	return nil
+}
+
+func (x *SaveSnapshotResponse) GetData() []byte {
+	if x != nil {
+		if x, ok := x.Kind.(*SaveSnapshotResponse_Data); ok {
+			return x.Data
+		}
+	}
+	return nil
+}
+
+func (x *SaveSnapshotResponse) GetEnd() *SaveSnapshotEnd {
+	if x != nil {
+		if x, ok := x.Kind.(*SaveSnapshotResponse_End); ok {
+			return x.End
+		}
+	}
+	return nil
+}
+
+type isSaveSnapshotResponse_Kind interface {
+	isSaveSnapshotResponse_Kind()
+}
+
+type SaveSnapshotResponse_Begin struct {
+	// begin is the first part.
+	Begin *SaveSnapshotBegin `protobuf:"bytes,1,opt,name=begin,proto3,oneof"`
+}
+
+type SaveSnapshotResponse_Data struct {
+	// data of the stream, at most 1 MiB.
+	Data []byte `protobuf:"bytes,2,opt,name=data,proto3,oneof"`
+}
+
+type SaveSnapshotResponse_End struct {
+	// end is the last part.
+	End *SaveSnapshotEnd `protobuf:"bytes,3,opt,name=end,proto3,oneof"`
+}
+
+func (*SaveSnapshotResponse_Begin) isSaveSnapshotResponse_Kind() {}
+
+func (*SaveSnapshotResponse_Data) isSaveSnapshotResponse_Kind() {}
+
+func (*SaveSnapshotResponse_End) isSaveSnapshotResponse_Kind() {}
+
+// SaveSnapshotBegin opens the stream.
+type SaveSnapshotBegin struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// node_id of the node that sends it.
+	NodeId int32 `protobuf:"varint,1,opt,name=node_id,json=nodeId,proto3" json:"node_id,omitempty"`
+	// cluster_id of the cluster.
+	ClusterId string `protobuf:"bytes,2,opt,name=cluster_id,json=clusterId,proto3" json:"cluster_id,omitempty"`
+	// lineage of the image.
+	Lineage *v1.LineageID `protobuf:"bytes,3,opt,name=lineage,proto3" json:"lineage,omitempty"`
+	// next_metadata_offset of the image.
+	NextMetadataOffset int64 `protobuf:"varint,4,opt,name=next_metadata_offset,json=nextMetadataOffset,proto3" json:"next_metadata_offset,omitempty"`
+	// partitions is the number of partitions in the image, for a progress line.
+	Partitions    int64 `protobuf:"varint,5,opt,name=partitions,proto3" json:"partitions,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SaveSnapshotBegin) Reset() {
+	*x = SaveSnapshotBegin{}
+	mi := &file_quorum_v1_quorum_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SaveSnapshotBegin) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SaveSnapshotBegin) ProtoMessage() {}
+
+func (x *SaveSnapshotBegin) ProtoReflect() protoreflect.Message {
+	mi := &file_quorum_v1_quorum_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SaveSnapshotBegin.ProtoReflect.Descriptor instead.
+func (*SaveSnapshotBegin) Descriptor() ([]byte, []int) {
+	return file_quorum_v1_quorum_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *SaveSnapshotBegin) GetNodeId() int32 {
+	if x != nil {
+		return x.NodeId
+	}
+	return 0
+}
+
+func (x *SaveSnapshotBegin) GetClusterId() string {
+	if x != nil {
+		return x.ClusterId
+	}
+	return ""
+}
+
+func (x *SaveSnapshotBegin) GetLineage() *v1.LineageID {
+	if x != nil {
+		return x.Lineage
+	}
+	return nil
+}
+
+func (x *SaveSnapshotBegin) GetNextMetadataOffset() int64 {
+	if x != nil {
+		return x.NextMetadataOffset
+	}
+	return 0
+}
+
+func (x *SaveSnapshotBegin) GetPartitions() int64 {
+	if x != nil {
+		return x.Partitions
+	}
+	return 0
+}
+
+// SaveSnapshotEnd closes the stream; a stream without it is incomplete.
+type SaveSnapshotEnd struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// size_bytes of all data.
+	SizeBytes     int64 `protobuf:"varint,1,opt,name=size_bytes,json=sizeBytes,proto3" json:"size_bytes,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SaveSnapshotEnd) Reset() {
+	*x = SaveSnapshotEnd{}
+	mi := &file_quorum_v1_quorum_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SaveSnapshotEnd) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SaveSnapshotEnd) ProtoMessage() {}
+
+func (x *SaveSnapshotEnd) ProtoReflect() protoreflect.Message {
+	mi := &file_quorum_v1_quorum_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SaveSnapshotEnd.ProtoReflect.Descriptor instead.
+func (*SaveSnapshotEnd) Descriptor() ([]byte, []int) {
+	return file_quorum_v1_quorum_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *SaveSnapshotEnd) GetSizeBytes() int64 {
+	if x != nil {
+		return x.SizeBytes
+	}
+	return 0
+}
+
+// StageSnapshotRequest is a part of a plan's snapshot. The first part holds the plan's id and the description, the others data.
+type StageSnapshotRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// plan_id of the plan (16 bytes), in the first part.
+	PlanId []byte `protobuf:"bytes,1,opt,name=plan_id,json=planId,proto3" json:"plan_id,omitempty"`
+	// snapshot that follows, in the first part.
+	Snapshot *PlanSnapshot `protobuf:"bytes,2,opt,name=snapshot,proto3,oneof" json:"snapshot,omitempty"`
+	// data of the stream.
+	Data          []byte `protobuf:"bytes,3,opt,name=data,proto3" json:"data,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *StageSnapshotRequest) Reset() {
+	*x = StageSnapshotRequest{}
+	mi := &file_quorum_v1_quorum_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *StageSnapshotRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*StageSnapshotRequest) ProtoMessage() {}
+
+func (x *StageSnapshotRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_quorum_v1_quorum_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use StageSnapshotRequest.ProtoReflect.Descriptor instead.
+func (*StageSnapshotRequest) Descriptor() ([]byte, []int) {
+	return file_quorum_v1_quorum_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *StageSnapshotRequest) GetPlanId() []byte {
+	if x != nil {
+		return x.PlanId
+	}
+	return nil
+}
+
+func (x *StageSnapshotRequest) GetSnapshot() *PlanSnapshot {
+	if x != nil {
+		return x.Snapshot
+	}
+	return nil
+}
+
+func (x *StageSnapshotRequest) GetData() []byte {
+	if x != nil {
+		return x.Data
+	}
+	return nil
+}
+
+// StageSnapshotResponse says whether the node holds the snapshot.
+type StageSnapshotResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// status of the node.
+	Status *StatusResponse `protobuf:"bytes,1,opt,name=status,proto3" json:"status,omitempty"`
+	// refusal is empty if the snapshot is on the node's disk, whole and verified.
+	Refusal       string `protobuf:"bytes,2,opt,name=refusal,proto3" json:"refusal,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *StageSnapshotResponse) Reset() {
+	*x = StageSnapshotResponse{}
+	mi := &file_quorum_v1_quorum_proto_msgTypes[18]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *StageSnapshotResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*StageSnapshotResponse) ProtoMessage() {}
+
+func (x *StageSnapshotResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_quorum_v1_quorum_proto_msgTypes[18]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use StageSnapshotResponse.ProtoReflect.Descriptor instead.
+func (*StageSnapshotResponse) Descriptor() ([]byte, []int) {
+	return file_quorum_v1_quorum_proto_rawDescGZIP(), []int{18}
+}
+
+func (x *StageSnapshotResponse) GetStatus() *StatusResponse {
+	if x != nil {
+		return x.Status
+	}
+	return nil
+}
+
+func (x *StageSnapshotResponse) GetRefusal() string {
+	if x != nil {
+		return x.Refusal
+	}
+	return ""
 }
 
 var File_quorum_v1_quorum_proto protoreflect.FileDescriptor
@@ -880,13 +1350,21 @@ const file_quorum_v1_quorum_proto_rawDesc = "" +
 	"\x05Voter\x12\x17\n" +
 	"\anode_id\x18\x01 \x01(\x05R\x06nodeId\x12!\n" +
 	"\fdirectory_id\x18\x02 \x01(\fR\vdirectoryId\x12\x18\n" +
-	"\aaddress\x18\x03 \x01(\tR\aaddress\"\x9a\x01\n" +
+	"\aaddress\x18\x03 \x01(\tR\aaddress\"\xe1\x01\n" +
 	"\x04Plan\x12\x17\n" +
 	"\aplan_id\x18\x01 \x01(\fR\x06planId\x12\x1d\n" +
 	"\n" +
 	"cluster_id\x18\x02 \x01(\tR\tclusterId\x120\n" +
 	"\alineage\x18\x03 \x01(\v2\x16.metadata.v1.LineageIDR\alineage\x12(\n" +
-	"\x06voters\x18\x04 \x03(\v2\x10.quorum.v1.VoterR\x06voters\"\x0f\n" +
+	"\x06voters\x18\x04 \x03(\v2\x10.quorum.v1.VoterR\x06voters\x128\n" +
+	"\bsnapshot\x18\x05 \x01(\v2\x17.quorum.v1.PlanSnapshotH\x00R\bsnapshot\x88\x01\x01B\v\n" +
+	"\t_snapshot\"\x93\x01\n" +
+	"\fPlanSnapshot\x12\x16\n" +
+	"\x06digest\x18\x01 \x01(\fR\x06digest\x12\x1d\n" +
+	"\n" +
+	"size_bytes\x18\x02 \x01(\x03R\tsizeBytes\x12\x1a\n" +
+	"\bchecksum\x18\x03 \x01(\fR\bchecksum\x120\n" +
+	"\x14next_metadata_offset\x18\x04 \x01(\x03R\x12nextMetadataOffset\"\x0f\n" +
 	"\rStatusRequest\"\xa3\x06\n" +
 	"\x0eStatusResponse\x12\x17\n" +
 	"\anode_id\x18\x01 \x01(\x05R\x06nodeId\x12!\n" +
@@ -930,18 +1408,46 @@ const file_quorum_v1_quorum_proto_rawDesc = "" +
 	"\x19RegisterControllerRequest\x12E\n" +
 	"\fregistration\x18\x01 \x01(\v2!.metadata.v1.ControllerRegisteredR\fregistration\"E\n" +
 	"\x1aRegisterControllerResponse\x12'\n" +
-	"\x0fmetadata_offset\x18\x01 \x01(\x03R\x0emetadataOffset*v\n" +
+	"\x0fmetadata_offset\x18\x01 \x01(\x03R\x0emetadataOffset\"\x15\n" +
+	"\x13SaveSnapshotRequest\"\x9a\x01\n" +
+	"\x14SaveSnapshotResponse\x124\n" +
+	"\x05begin\x18\x01 \x01(\v2\x1c.quorum.v1.SaveSnapshotBeginH\x00R\x05begin\x12\x14\n" +
+	"\x04data\x18\x02 \x01(\fH\x00R\x04data\x12.\n" +
+	"\x03end\x18\x03 \x01(\v2\x1a.quorum.v1.SaveSnapshotEndH\x00R\x03endB\x06\n" +
+	"\x04kind\"\xcf\x01\n" +
+	"\x11SaveSnapshotBegin\x12\x17\n" +
+	"\anode_id\x18\x01 \x01(\x05R\x06nodeId\x12\x1d\n" +
+	"\n" +
+	"cluster_id\x18\x02 \x01(\tR\tclusterId\x120\n" +
+	"\alineage\x18\x03 \x01(\v2\x16.metadata.v1.LineageIDR\alineage\x120\n" +
+	"\x14next_metadata_offset\x18\x04 \x01(\x03R\x12nextMetadataOffset\x12\x1e\n" +
+	"\n" +
+	"partitions\x18\x05 \x01(\x03R\n" +
+	"partitions\"0\n" +
+	"\x0fSaveSnapshotEnd\x12\x1d\n" +
+	"\n" +
+	"size_bytes\x18\x01 \x01(\x03R\tsizeBytes\"\x8a\x01\n" +
+	"\x14StageSnapshotRequest\x12\x17\n" +
+	"\aplan_id\x18\x01 \x01(\fR\x06planId\x128\n" +
+	"\bsnapshot\x18\x02 \x01(\v2\x17.quorum.v1.PlanSnapshotH\x00R\bsnapshot\x88\x01\x01\x12\x12\n" +
+	"\x04data\x18\x03 \x01(\fR\x04dataB\v\n" +
+	"\t_snapshot\"d\n" +
+	"\x15StageSnapshotResponse\x121\n" +
+	"\x06status\x18\x01 \x01(\v2\x19.quorum.v1.StatusResponseR\x06status\x12\x18\n" +
+	"\arefusal\x18\x02 \x01(\tR\arefusal*v\n" +
 	"\tNodeState\x12\x1a\n" +
 	"\x16NODE_STATE_UNSPECIFIED\x10\x00\x12\x1a\n" +
 	"\x16NODE_STATE_UNFORMATTED\x10\x01\x12\x17\n" +
 	"\x13NODE_STATE_PREPARED\x10\x02\x12\x18\n" +
-	"\x14NODE_STATE_FORMATTED\x10\x032\x95\x03\n" +
+	"\x14NODE_STATE_FORMATTED\x10\x032\xbe\x04\n" +
 	"\rQuorumService\x12=\n" +
 	"\x06Status\x12\x18.quorum.v1.StatusRequest\x1a\x19.quorum.v1.StatusResponse\x12@\n" +
 	"\aPrepare\x12\x19.quorum.v1.PrepareRequest\x1a\x1a.quorum.v1.PrepareResponse\x12=\n" +
 	"\x06Commit\x12\x18.quorum.v1.CommitRequest\x1a\x19.quorum.v1.CommitResponse\x12a\n" +
 	"\x12TransferLeadership\x12$.quorum.v1.TransferLeadershipRequest\x1a%.quorum.v1.TransferLeadershipResponse\x12a\n" +
-	"\x12RegisterController\x12$.quorum.v1.RegisterControllerRequest\x1a%.quorum.v1.RegisterControllerResponseB3Z1github.com/skiffmq/skiff/proto/quorum/v1;quorumv1b\x06proto3"
+	"\x12RegisterController\x12$.quorum.v1.RegisterControllerRequest\x1a%.quorum.v1.RegisterControllerResponse\x12Q\n" +
+	"\fSaveSnapshot\x12\x1e.quorum.v1.SaveSnapshotRequest\x1a\x1f.quorum.v1.SaveSnapshotResponse0\x01\x12T\n" +
+	"\rStageSnapshot\x12\x1f.quorum.v1.StageSnapshotRequest\x1a .quorum.v1.StageSnapshotResponse(\x01B3Z1github.com/skiffmq/skiff/proto/quorum/v1;quorumv1b\x06proto3"
 
 var (
 	file_quorum_v1_quorum_proto_rawDescOnce sync.Once
@@ -956,50 +1462,67 @@ func file_quorum_v1_quorum_proto_rawDescGZIP() []byte {
 }
 
 var file_quorum_v1_quorum_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_quorum_v1_quorum_proto_msgTypes = make([]protoimpl.MessageInfo, 12)
+var file_quorum_v1_quorum_proto_msgTypes = make([]protoimpl.MessageInfo, 19)
 var file_quorum_v1_quorum_proto_goTypes = []any{
 	(NodeState)(0),                     // 0: quorum.v1.NodeState
 	(*Voter)(nil),                      // 1: quorum.v1.Voter
 	(*Plan)(nil),                       // 2: quorum.v1.Plan
-	(*StatusRequest)(nil),              // 3: quorum.v1.StatusRequest
-	(*StatusResponse)(nil),             // 4: quorum.v1.StatusResponse
-	(*PrepareRequest)(nil),             // 5: quorum.v1.PrepareRequest
-	(*PrepareResponse)(nil),            // 6: quorum.v1.PrepareResponse
-	(*CommitRequest)(nil),              // 7: quorum.v1.CommitRequest
-	(*CommitResponse)(nil),             // 8: quorum.v1.CommitResponse
-	(*TransferLeadershipRequest)(nil),  // 9: quorum.v1.TransferLeadershipRequest
-	(*TransferLeadershipResponse)(nil), // 10: quorum.v1.TransferLeadershipResponse
-	(*RegisterControllerRequest)(nil),  // 11: quorum.v1.RegisterControllerRequest
-	(*RegisterControllerResponse)(nil), // 12: quorum.v1.RegisterControllerResponse
-	(*v1.LineageID)(nil),               // 13: metadata.v1.LineageID
-	(*v1.ControllerRegistered)(nil),    // 14: metadata.v1.ControllerRegistered
+	(*PlanSnapshot)(nil),               // 3: quorum.v1.PlanSnapshot
+	(*StatusRequest)(nil),              // 4: quorum.v1.StatusRequest
+	(*StatusResponse)(nil),             // 5: quorum.v1.StatusResponse
+	(*PrepareRequest)(nil),             // 6: quorum.v1.PrepareRequest
+	(*PrepareResponse)(nil),            // 7: quorum.v1.PrepareResponse
+	(*CommitRequest)(nil),              // 8: quorum.v1.CommitRequest
+	(*CommitResponse)(nil),             // 9: quorum.v1.CommitResponse
+	(*TransferLeadershipRequest)(nil),  // 10: quorum.v1.TransferLeadershipRequest
+	(*TransferLeadershipResponse)(nil), // 11: quorum.v1.TransferLeadershipResponse
+	(*RegisterControllerRequest)(nil),  // 12: quorum.v1.RegisterControllerRequest
+	(*RegisterControllerResponse)(nil), // 13: quorum.v1.RegisterControllerResponse
+	(*SaveSnapshotRequest)(nil),        // 14: quorum.v1.SaveSnapshotRequest
+	(*SaveSnapshotResponse)(nil),       // 15: quorum.v1.SaveSnapshotResponse
+	(*SaveSnapshotBegin)(nil),          // 16: quorum.v1.SaveSnapshotBegin
+	(*SaveSnapshotEnd)(nil),            // 17: quorum.v1.SaveSnapshotEnd
+	(*StageSnapshotRequest)(nil),       // 18: quorum.v1.StageSnapshotRequest
+	(*StageSnapshotResponse)(nil),      // 19: quorum.v1.StageSnapshotResponse
+	(*v1.LineageID)(nil),               // 20: metadata.v1.LineageID
+	(*v1.ControllerRegistered)(nil),    // 21: metadata.v1.ControllerRegistered
 }
 var file_quorum_v1_quorum_proto_depIdxs = []int32{
-	13, // 0: quorum.v1.Plan.lineage:type_name -> metadata.v1.LineageID
+	20, // 0: quorum.v1.Plan.lineage:type_name -> metadata.v1.LineageID
 	1,  // 1: quorum.v1.Plan.voters:type_name -> quorum.v1.Voter
-	0,  // 2: quorum.v1.StatusResponse.state:type_name -> quorum.v1.NodeState
-	2,  // 3: quorum.v1.StatusResponse.plan:type_name -> quorum.v1.Plan
-	13, // 4: quorum.v1.StatusResponse.lineage:type_name -> metadata.v1.LineageID
-	1,  // 5: quorum.v1.StatusResponse.voters:type_name -> quorum.v1.Voter
-	2,  // 6: quorum.v1.PrepareRequest.plan:type_name -> quorum.v1.Plan
-	4,  // 7: quorum.v1.PrepareResponse.status:type_name -> quorum.v1.StatusResponse
-	4,  // 8: quorum.v1.CommitResponse.status:type_name -> quorum.v1.StatusResponse
-	14, // 9: quorum.v1.RegisterControllerRequest.registration:type_name -> metadata.v1.ControllerRegistered
-	3,  // 10: quorum.v1.QuorumService.Status:input_type -> quorum.v1.StatusRequest
-	5,  // 11: quorum.v1.QuorumService.Prepare:input_type -> quorum.v1.PrepareRequest
-	7,  // 12: quorum.v1.QuorumService.Commit:input_type -> quorum.v1.CommitRequest
-	9,  // 13: quorum.v1.QuorumService.TransferLeadership:input_type -> quorum.v1.TransferLeadershipRequest
-	11, // 14: quorum.v1.QuorumService.RegisterController:input_type -> quorum.v1.RegisterControllerRequest
-	4,  // 15: quorum.v1.QuorumService.Status:output_type -> quorum.v1.StatusResponse
-	6,  // 16: quorum.v1.QuorumService.Prepare:output_type -> quorum.v1.PrepareResponse
-	8,  // 17: quorum.v1.QuorumService.Commit:output_type -> quorum.v1.CommitResponse
-	10, // 18: quorum.v1.QuorumService.TransferLeadership:output_type -> quorum.v1.TransferLeadershipResponse
-	12, // 19: quorum.v1.QuorumService.RegisterController:output_type -> quorum.v1.RegisterControllerResponse
-	15, // [15:20] is the sub-list for method output_type
-	10, // [10:15] is the sub-list for method input_type
-	10, // [10:10] is the sub-list for extension type_name
-	10, // [10:10] is the sub-list for extension extendee
-	0,  // [0:10] is the sub-list for field type_name
+	3,  // 2: quorum.v1.Plan.snapshot:type_name -> quorum.v1.PlanSnapshot
+	0,  // 3: quorum.v1.StatusResponse.state:type_name -> quorum.v1.NodeState
+	2,  // 4: quorum.v1.StatusResponse.plan:type_name -> quorum.v1.Plan
+	20, // 5: quorum.v1.StatusResponse.lineage:type_name -> metadata.v1.LineageID
+	1,  // 6: quorum.v1.StatusResponse.voters:type_name -> quorum.v1.Voter
+	2,  // 7: quorum.v1.PrepareRequest.plan:type_name -> quorum.v1.Plan
+	5,  // 8: quorum.v1.PrepareResponse.status:type_name -> quorum.v1.StatusResponse
+	5,  // 9: quorum.v1.CommitResponse.status:type_name -> quorum.v1.StatusResponse
+	21, // 10: quorum.v1.RegisterControllerRequest.registration:type_name -> metadata.v1.ControllerRegistered
+	16, // 11: quorum.v1.SaveSnapshotResponse.begin:type_name -> quorum.v1.SaveSnapshotBegin
+	17, // 12: quorum.v1.SaveSnapshotResponse.end:type_name -> quorum.v1.SaveSnapshotEnd
+	20, // 13: quorum.v1.SaveSnapshotBegin.lineage:type_name -> metadata.v1.LineageID
+	3,  // 14: quorum.v1.StageSnapshotRequest.snapshot:type_name -> quorum.v1.PlanSnapshot
+	5,  // 15: quorum.v1.StageSnapshotResponse.status:type_name -> quorum.v1.StatusResponse
+	4,  // 16: quorum.v1.QuorumService.Status:input_type -> quorum.v1.StatusRequest
+	6,  // 17: quorum.v1.QuorumService.Prepare:input_type -> quorum.v1.PrepareRequest
+	8,  // 18: quorum.v1.QuorumService.Commit:input_type -> quorum.v1.CommitRequest
+	10, // 19: quorum.v1.QuorumService.TransferLeadership:input_type -> quorum.v1.TransferLeadershipRequest
+	12, // 20: quorum.v1.QuorumService.RegisterController:input_type -> quorum.v1.RegisterControllerRequest
+	14, // 21: quorum.v1.QuorumService.SaveSnapshot:input_type -> quorum.v1.SaveSnapshotRequest
+	18, // 22: quorum.v1.QuorumService.StageSnapshot:input_type -> quorum.v1.StageSnapshotRequest
+	5,  // 23: quorum.v1.QuorumService.Status:output_type -> quorum.v1.StatusResponse
+	7,  // 24: quorum.v1.QuorumService.Prepare:output_type -> quorum.v1.PrepareResponse
+	9,  // 25: quorum.v1.QuorumService.Commit:output_type -> quorum.v1.CommitResponse
+	11, // 26: quorum.v1.QuorumService.TransferLeadership:output_type -> quorum.v1.TransferLeadershipResponse
+	13, // 27: quorum.v1.QuorumService.RegisterController:output_type -> quorum.v1.RegisterControllerResponse
+	15, // 28: quorum.v1.QuorumService.SaveSnapshot:output_type -> quorum.v1.SaveSnapshotResponse
+	19, // 29: quorum.v1.QuorumService.StageSnapshot:output_type -> quorum.v1.StageSnapshotResponse
+	23, // [23:30] is the sub-list for method output_type
+	16, // [16:23] is the sub-list for method input_type
+	16, // [16:16] is the sub-list for extension type_name
+	16, // [16:16] is the sub-list for extension extendee
+	0,  // [0:16] is the sub-list for field type_name
 }
 
 func init() { file_quorum_v1_quorum_proto_init() }
@@ -1007,13 +1530,20 @@ func file_quorum_v1_quorum_proto_init() {
 	if File_quorum_v1_quorum_proto != nil {
 		return
 	}
+	file_quorum_v1_quorum_proto_msgTypes[1].OneofWrappers = []any{}
+	file_quorum_v1_quorum_proto_msgTypes[14].OneofWrappers = []any{
+		(*SaveSnapshotResponse_Begin)(nil),
+		(*SaveSnapshotResponse_Data)(nil),
+		(*SaveSnapshotResponse_End)(nil),
+	}
+	file_quorum_v1_quorum_proto_msgTypes[17].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_quorum_v1_quorum_proto_rawDesc), len(file_quorum_v1_quorum_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   12,
+			NumMessages:   19,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

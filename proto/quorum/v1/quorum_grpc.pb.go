@@ -26,6 +26,8 @@ const (
 	QuorumService_Commit_FullMethodName             = "/quorum.v1.QuorumService/Commit"
 	QuorumService_TransferLeadership_FullMethodName = "/quorum.v1.QuorumService/TransferLeadership"
 	QuorumService_RegisterController_FullMethodName = "/quorum.v1.QuorumService/RegisterController"
+	QuorumService_SaveSnapshot_FullMethodName       = "/quorum.v1.QuorumService/SaveSnapshot"
+	QuorumService_StageSnapshot_FullMethodName      = "/quorum.v1.QuorumService/StageSnapshot"
 )
 
 // QuorumServiceClient is the client API for QuorumService service.
@@ -44,6 +46,10 @@ type QuorumServiceClient interface {
 	TransferLeadership(ctx context.Context, in *TransferLeadershipRequest, opts ...grpc.CallOption) (*TransferLeadershipResponse, error)
 	// RegisterController records where a quorum node is reached. Refused with NOT_CONTROLLER elsewhere than on the active controller.
 	RegisterController(ctx context.Context, in *RegisterControllerRequest, opts ...grpc.CallOption) (*RegisterControllerResponse, error)
+	// SaveSnapshot sends a snapshot of the metadata that the node has applied. Any formatted node that is not frozen serves it.
+	SaveSnapshot(ctx context.Context, in *SaveSnapshotRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[SaveSnapshotResponse], error)
+	// StageSnapshot brings the snapshot of a plan to a node before the plan is prepared there; it changes nothing else.
+	StageSnapshot(ctx context.Context, opts ...grpc.CallOption) (grpc.ClientStreamingClient[StageSnapshotRequest, StageSnapshotResponse], error)
 }
 
 type quorumServiceClient struct {
@@ -104,6 +110,38 @@ func (c *quorumServiceClient) RegisterController(ctx context.Context, in *Regist
 	return out, nil
 }
 
+func (c *quorumServiceClient) SaveSnapshot(ctx context.Context, in *SaveSnapshotRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[SaveSnapshotResponse], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &QuorumService_ServiceDesc.Streams[0], QuorumService_SaveSnapshot_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[SaveSnapshotRequest, SaveSnapshotResponse]{ClientStream: stream}
+	if err := x.ClientStream.SendMsg(in); err != nil {
+		return nil, err
+	}
+	if err := x.ClientStream.CloseSend(); err != nil {
+		return nil, err
+	}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type QuorumService_SaveSnapshotClient = grpc.ServerStreamingClient[SaveSnapshotResponse]
+
+func (c *quorumServiceClient) StageSnapshot(ctx context.Context, opts ...grpc.CallOption) (grpc.ClientStreamingClient[StageSnapshotRequest, StageSnapshotResponse], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &QuorumService_ServiceDesc.Streams[1], QuorumService_StageSnapshot_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[StageSnapshotRequest, StageSnapshotResponse]{ClientStream: stream}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type QuorumService_StageSnapshotClient = grpc.ClientStreamingClient[StageSnapshotRequest, StageSnapshotResponse]
+
 // QuorumServiceServer is the server API for QuorumService service.
 // All implementations must embed UnimplementedQuorumServiceServer
 // for forward compatibility.
@@ -120,6 +158,10 @@ type QuorumServiceServer interface {
 	TransferLeadership(context.Context, *TransferLeadershipRequest) (*TransferLeadershipResponse, error)
 	// RegisterController records where a quorum node is reached. Refused with NOT_CONTROLLER elsewhere than on the active controller.
 	RegisterController(context.Context, *RegisterControllerRequest) (*RegisterControllerResponse, error)
+	// SaveSnapshot sends a snapshot of the metadata that the node has applied. Any formatted node that is not frozen serves it.
+	SaveSnapshot(*SaveSnapshotRequest, grpc.ServerStreamingServer[SaveSnapshotResponse]) error
+	// StageSnapshot brings the snapshot of a plan to a node before the plan is prepared there; it changes nothing else.
+	StageSnapshot(grpc.ClientStreamingServer[StageSnapshotRequest, StageSnapshotResponse]) error
 	mustEmbedUnimplementedQuorumServiceServer()
 }
 
@@ -144,6 +186,12 @@ func (UnimplementedQuorumServiceServer) TransferLeadership(context.Context, *Tra
 }
 func (UnimplementedQuorumServiceServer) RegisterController(context.Context, *RegisterControllerRequest) (*RegisterControllerResponse, error) {
 	return nil, status.Errorf(codes.Unimplemented, "method RegisterController not implemented")
+}
+func (UnimplementedQuorumServiceServer) SaveSnapshot(*SaveSnapshotRequest, grpc.ServerStreamingServer[SaveSnapshotResponse]) error {
+	return status.Errorf(codes.Unimplemented, "method SaveSnapshot not implemented")
+}
+func (UnimplementedQuorumServiceServer) StageSnapshot(grpc.ClientStreamingServer[StageSnapshotRequest, StageSnapshotResponse]) error {
+	return status.Errorf(codes.Unimplemented, "method StageSnapshot not implemented")
 }
 func (UnimplementedQuorumServiceServer) mustEmbedUnimplementedQuorumServiceServer() {}
 func (UnimplementedQuorumServiceServer) testEmbeddedByValue()                       {}
@@ -256,6 +304,24 @@ func _QuorumService_RegisterController_Handler(srv interface{}, ctx context.Cont
 	return interceptor(ctx, in, info, handler)
 }
 
+func _QuorumService_SaveSnapshot_Handler(srv interface{}, stream grpc.ServerStream) error {
+	m := new(SaveSnapshotRequest)
+	if err := stream.RecvMsg(m); err != nil {
+		return err
+	}
+	return srv.(QuorumServiceServer).SaveSnapshot(m, &grpc.GenericServerStream[SaveSnapshotRequest, SaveSnapshotResponse]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type QuorumService_SaveSnapshotServer = grpc.ServerStreamingServer[SaveSnapshotResponse]
+
+func _QuorumService_StageSnapshot_Handler(srv interface{}, stream grpc.ServerStream) error {
+	return srv.(QuorumServiceServer).StageSnapshot(&grpc.GenericServerStream[StageSnapshotRequest, StageSnapshotResponse]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type QuorumService_StageSnapshotServer = grpc.ClientStreamingServer[StageSnapshotRequest, StageSnapshotResponse]
+
 // QuorumService_ServiceDesc is the grpc.ServiceDesc for QuorumService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -284,6 +350,17 @@ var QuorumService_ServiceDesc = grpc.ServiceDesc{
 			Handler:    _QuorumService_RegisterController_Handler,
 		},
 	},
-	Streams:  []grpc.StreamDesc{},
+	Streams: []grpc.StreamDesc{
+		{
+			StreamName:    "SaveSnapshot",
+			Handler:       _QuorumService_SaveSnapshot_Handler,
+			ServerStreams: true,
+		},
+		{
+			StreamName:    "StageSnapshot",
+			Handler:       _QuorumService_StageSnapshot_Handler,
+			ClientStreams: true,
+		},
+	},
 	Metadata: "quorum/v1/quorum.proto",
 }
