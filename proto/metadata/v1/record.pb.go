@@ -514,6 +514,8 @@ type Record struct {
 	//	*Record_ControllerClaimed
 	//	*Record_ControllerRegistered
 	//	*Record_LineageStarted
+	//	*Record_LineageConfirmed
+	//	*Record_RecoveryElected
 	Kind          isRecord_Kind `protobuf_oneof:"kind"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -664,6 +666,24 @@ func (x *Record) GetLineageStarted() *LineageStarted {
 	return nil
 }
 
+func (x *Record) GetLineageConfirmed() *LineageConfirmed {
+	if x != nil {
+		if x, ok := x.Kind.(*Record_LineageConfirmed); ok {
+			return x.LineageConfirmed
+		}
+	}
+	return nil
+}
+
+func (x *Record) GetRecoveryElected() *RecoveryElected {
+	if x != nil {
+		if x, ok := x.Kind.(*Record_RecoveryElected); ok {
+			return x.RecoveryElected
+		}
+	}
+	return nil
+}
+
 type isRecord_Kind interface {
 	isRecord_Kind()
 }
@@ -728,6 +748,16 @@ type Record_LineageStarted struct {
 	LineageStarted *LineageStarted `protobuf:"bytes,12,opt,name=lineage_started,json=lineageStarted,proto3,oneof"`
 }
 
+type Record_LineageConfirmed struct {
+	// lineage_confirmed: see LineageConfirmed.
+	LineageConfirmed *LineageConfirmed `protobuf:"bytes,24,opt,name=lineage_confirmed,json=lineageConfirmed,proto3,oneof"`
+}
+
+type Record_RecoveryElected struct {
+	// recovery_elected: see RecoveryElected.
+	RecoveryElected *RecoveryElected `protobuf:"bytes,25,opt,name=recovery_elected,json=recoveryElected,proto3,oneof"`
+}
+
 func (*Record_PartitionChange) isRecord_Kind() {}
 
 func (*Record_Partition) isRecord_Kind() {}
@@ -751,6 +781,10 @@ func (*Record_ControllerClaimed) isRecord_Kind() {}
 func (*Record_ControllerRegistered) isRecord_Kind() {}
 
 func (*Record_LineageStarted) isRecord_Kind() {}
+
+func (*Record_LineageConfirmed) isRecord_Kind() {}
+
+func (*Record_RecoveryElected) isRecord_Kind() {}
 
 // BrokerIDs is a list of broker ids that can be absent, which an empty list is not.
 type BrokerIDs struct {
@@ -1958,7 +1992,9 @@ type LineageStarted struct {
 	// next_metadata_offset is the offset of the first record in this lineage.
 	NextMetadataOffset int64 `protobuf:"varint,4,opt,name=next_metadata_offset,json=nextMetadataOffset,proto3" json:"next_metadata_offset,omitempty"`
 	// epoch_base is added to the Raft term to give the controller epoch.
-	EpochBase     int64 `protobuf:"varint,5,opt,name=epoch_base,json=epochBase,proto3" json:"epoch_base,omitempty"`
+	EpochBase int64 `protobuf:"varint,5,opt,name=epoch_base,json=epochBase,proto3" json:"epoch_base,omitempty"`
+	// unconfirmed: users' changes are refused until LineageConfirmed. True only for a lineage with ancestors.
+	Unconfirmed   bool `protobuf:"varint,6,opt,name=unconfirmed,proto3" json:"unconfirmed,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2028,6 +2064,235 @@ func (x *LineageStarted) GetEpochBase() int64 {
 	return 0
 }
 
+func (x *LineageStarted) GetUnconfirmed() bool {
+	if x != nil {
+		return x.Unconfirmed
+	}
+	return false
+}
+
+// LineageConfirmed ends the time in which a restored or recovered cluster refuses its users' changes. A cluster that
+// was made by init is confirmed from the start.
+type LineageConfirmed struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *LineageConfirmed) Reset() {
+	*x = LineageConfirmed{}
+	mi := &file_metadata_v1_record_proto_msgTypes[23]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *LineageConfirmed) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*LineageConfirmed) ProtoMessage() {}
+
+func (x *LineageConfirmed) ProtoReflect() protoreflect.Message {
+	mi := &file_metadata_v1_record_proto_msgTypes[23]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use LineageConfirmed.ProtoReflect.Descriptor instead.
+func (*LineageConfirmed) Descriptor() ([]byte, []int) {
+	return file_metadata_v1_record_proto_rawDescGZIP(), []int{23}
+}
+
+// RecoveryElected says that a partition that awaited inventories got a leader although not all of its replicas had
+// reported, and what is known of what that may have cost. It follows the PartitionChange that made the election. Stated
+// again for the same leader epoch, it replaces what was stated before: a missing replica has reported after all.
+type RecoveryElected struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// topic_id of the topic (16 bytes).
+	TopicId []byte `protobuf:"bytes,1,opt,name=topic_id,json=topicId,proto3" json:"topic_id,omitempty"`
+	// partition_id from 0.
+	PartitionId int32 `protobuf:"varint,2,opt,name=partition_id,json=partitionId,proto3" json:"partition_id,omitempty"`
+	// leader that was elected.
+	Leader int32 `protobuf:"varint,3,opt,name=leader,proto3" json:"leader,omitempty"`
+	// leader_epoch of the election.
+	LeaderEpoch int32 `protobuf:"varint,4,opt,name=leader_epoch,json=leaderEpoch,proto3" json:"leader_epoch,omitempty"`
+	// log_end_offset of the elected log at the election: what others held from here on is at stake.
+	LogEndOffset int64 `protobuf:"varint,5,opt,name=log_end_offset,json=logEndOffset,proto3" json:"log_end_offset,omitempty"`
+	// missing replicas that had not reported at the election.
+	Missing []int32 `protobuf:"varint,6,rep,packed,name=missing,proto3" json:"missing,omitempty"`
+	// late are the first reports that missing replicas made after the election, by broker.
+	Late []*LateInventory `protobuf:"bytes,7,rep,name=late,proto3" json:"late,omitempty"`
+	// last_leader_epoch of the elected log at the election, -1 for an empty one.
+	LastLeaderEpoch int32 `protobuf:"varint,8,opt,name=last_leader_epoch,json=lastLeaderEpoch,proto3" json:"last_leader_epoch,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
+}
+
+func (x *RecoveryElected) Reset() {
+	*x = RecoveryElected{}
+	mi := &file_metadata_v1_record_proto_msgTypes[24]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RecoveryElected) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RecoveryElected) ProtoMessage() {}
+
+func (x *RecoveryElected) ProtoReflect() protoreflect.Message {
+	mi := &file_metadata_v1_record_proto_msgTypes[24]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RecoveryElected.ProtoReflect.Descriptor instead.
+func (*RecoveryElected) Descriptor() ([]byte, []int) {
+	return file_metadata_v1_record_proto_rawDescGZIP(), []int{24}
+}
+
+func (x *RecoveryElected) GetTopicId() []byte {
+	if x != nil {
+		return x.TopicId
+	}
+	return nil
+}
+
+func (x *RecoveryElected) GetPartitionId() int32 {
+	if x != nil {
+		return x.PartitionId
+	}
+	return 0
+}
+
+func (x *RecoveryElected) GetLeader() int32 {
+	if x != nil {
+		return x.Leader
+	}
+	return 0
+}
+
+func (x *RecoveryElected) GetLeaderEpoch() int32 {
+	if x != nil {
+		return x.LeaderEpoch
+	}
+	return 0
+}
+
+func (x *RecoveryElected) GetLogEndOffset() int64 {
+	if x != nil {
+		return x.LogEndOffset
+	}
+	return 0
+}
+
+func (x *RecoveryElected) GetMissing() []int32 {
+	if x != nil {
+		return x.Missing
+	}
+	return nil
+}
+
+func (x *RecoveryElected) GetLate() []*LateInventory {
+	if x != nil {
+		return x.Late
+	}
+	return nil
+}
+
+func (x *RecoveryElected) GetLastLeaderEpoch() int32 {
+	if x != nil {
+		return x.LastLeaderEpoch
+	}
+	return 0
+}
+
+// LateInventory is what a replica had of a partition, reported after the election that it was missing in.
+type LateInventory struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// broker_id of the replica.
+	BrokerId int32 `protobuf:"varint,1,opt,name=broker_id,json=brokerId,proto3" json:"broker_id,omitempty"`
+	// last_leader_epoch in its log, -1 for an empty or absent one.
+	LastLeaderEpoch int32 `protobuf:"varint,2,opt,name=last_leader_epoch,json=lastLeaderEpoch,proto3" json:"last_leader_epoch,omitempty"`
+	// log_start_offset of its log.
+	LogStartOffset int64 `protobuf:"varint,3,opt,name=log_start_offset,json=logStartOffset,proto3" json:"log_start_offset,omitempty"`
+	// log_end_offset of its log.
+	LogEndOffset  int64 `protobuf:"varint,4,opt,name=log_end_offset,json=logEndOffset,proto3" json:"log_end_offset,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *LateInventory) Reset() {
+	*x = LateInventory{}
+	mi := &file_metadata_v1_record_proto_msgTypes[25]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *LateInventory) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*LateInventory) ProtoMessage() {}
+
+func (x *LateInventory) ProtoReflect() protoreflect.Message {
+	mi := &file_metadata_v1_record_proto_msgTypes[25]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use LateInventory.ProtoReflect.Descriptor instead.
+func (*LateInventory) Descriptor() ([]byte, []int) {
+	return file_metadata_v1_record_proto_rawDescGZIP(), []int{25}
+}
+
+func (x *LateInventory) GetBrokerId() int32 {
+	if x != nil {
+		return x.BrokerId
+	}
+	return 0
+}
+
+func (x *LateInventory) GetLastLeaderEpoch() int32 {
+	if x != nil {
+		return x.LastLeaderEpoch
+	}
+	return 0
+}
+
+func (x *LateInventory) GetLogStartOffset() int64 {
+	if x != nil {
+		return x.LogStartOffset
+	}
+	return 0
+}
+
+func (x *LateInventory) GetLogEndOffset() int64 {
+	if x != nil {
+		return x.LogEndOffset
+	}
+	return 0
+}
+
 var File_metadata_v1_record_proto protoreflect.FileDescriptor
 
 const file_metadata_v1_record_proto_rawDesc = "" +
@@ -2067,7 +2332,7 @@ const file_metadata_v1_record_proto_rawDesc = "" +
 	"\frequest_kind\x18\x03 \x01(\tR\vrequestKind\"0\n" +
 	"\x06Reason\x12\x12\n" +
 	"\x04code\x18\x01 \x01(\tR\x04code\x12\x12\n" +
-	"\x04text\x18\x02 \x01(\tR\x04text\"\xdc\x06\n" +
+	"\x04text\x18\x02 \x01(\tR\x04text\"\xf5\a\n" +
 	"\x06Record\x12I\n" +
 	"\x10partition_change\x18\x01 \x01(\v2\x1c.metadata.v1.PartitionChangeH\x00R\x0fpartitionChange\x126\n" +
 	"\tpartition\x18\x02 \x01(\v2\x16.metadata.v1.PartitionH\x00R\tpartition\x12*\n" +
@@ -2081,7 +2346,9 @@ const file_metadata_v1_record_proto_rawDesc = "" +
 	"\x12controller_claimed\x18\n" +
 	" \x01(\v2\x1e.metadata.v1.ControllerClaimedH\x00R\x11controllerClaimed\x12X\n" +
 	"\x15controller_registered\x18\v \x01(\v2!.metadata.v1.ControllerRegisteredH\x00R\x14controllerRegistered\x12F\n" +
-	"\x0flineage_started\x18\f \x01(\v2\x1b.metadata.v1.LineageStartedH\x00R\x0elineageStartedB\x06\n" +
+	"\x0flineage_started\x18\f \x01(\v2\x1b.metadata.v1.LineageStartedH\x00R\x0elineageStarted\x12L\n" +
+	"\x11lineage_confirmed\x18\x18 \x01(\v2\x1d.metadata.v1.LineageConfirmedH\x00R\x10lineageConfirmed\x12I\n" +
+	"\x10recovery_elected\x18\x19 \x01(\v2\x1c.metadata.v1.RecoveryElectedH\x00R\x0frecoveryElectedB\x06\n" +
 	"\x04kind\"\x1d\n" +
 	"\tBrokerIDs\x12\x10\n" +
 	"\x03ids\x18\x01 \x03(\x05R\x03ids\"$\n" +
@@ -2191,7 +2458,7 @@ const file_metadata_v1_record_proto_rawDesc = "" +
 	"\fdirectory_id\x18\x02 \x01(\fR\vdirectoryId\x12%\n" +
 	"\x0eincarnation_id\x18\x03 \x01(\fR\rincarnationId\x123\n" +
 	"\tlisteners\x18\x04 \x03(\v2\x15.metadata.v1.ListenerR\tlisteners\x120\n" +
-	"\bfeatures\x18\x05 \x03(\v2\x14.metadata.v1.FeatureR\bfeatures\"\xee\x01\n" +
+	"\bfeatures\x18\x05 \x03(\v2\x14.metadata.v1.FeatureR\bfeatures\"\x90\x02\n" +
 	"\x0eLineageStarted\x12\x1d\n" +
 	"\n" +
 	"cluster_id\x18\x01 \x01(\tR\tclusterId\x120\n" +
@@ -2199,7 +2466,23 @@ const file_metadata_v1_record_proto_rawDesc = "" +
 	"\tancestors\x18\x03 \x03(\v2\x1c.metadata.v1.LineageAncestorR\tancestors\x120\n" +
 	"\x14next_metadata_offset\x18\x04 \x01(\x03R\x12nextMetadataOffset\x12\x1d\n" +
 	"\n" +
-	"epoch_base\x18\x05 \x01(\x03R\tepochBase*{\n" +
+	"epoch_base\x18\x05 \x01(\x03R\tepochBase\x12 \n" +
+	"\vunconfirmed\x18\x06 \x01(\bR\vunconfirmed\"\x12\n" +
+	"\x10LineageConfirmed\"\xa6\x02\n" +
+	"\x0fRecoveryElected\x12\x19\n" +
+	"\btopic_id\x18\x01 \x01(\fR\atopicId\x12!\n" +
+	"\fpartition_id\x18\x02 \x01(\x05R\vpartitionId\x12\x16\n" +
+	"\x06leader\x18\x03 \x01(\x05R\x06leader\x12!\n" +
+	"\fleader_epoch\x18\x04 \x01(\x05R\vleaderEpoch\x12$\n" +
+	"\x0elog_end_offset\x18\x05 \x01(\x03R\flogEndOffset\x12\x18\n" +
+	"\amissing\x18\x06 \x03(\x05R\amissing\x12.\n" +
+	"\x04late\x18\a \x03(\v2\x1a.metadata.v1.LateInventoryR\x04late\x12*\n" +
+	"\x11last_leader_epoch\x18\b \x01(\x05R\x0flastLeaderEpoch\"\xa8\x01\n" +
+	"\rLateInventory\x12\x1b\n" +
+	"\tbroker_id\x18\x01 \x01(\x05R\bbrokerId\x12*\n" +
+	"\x11last_leader_epoch\x18\x02 \x01(\x05R\x0flastLeaderEpoch\x12(\n" +
+	"\x10log_start_offset\x18\x03 \x01(\x03R\x0elogStartOffset\x12$\n" +
+	"\x0elog_end_offset\x18\x04 \x01(\x03R\flogEndOffset*{\n" +
 	"\x12ConfigResourceType\x12$\n" +
 	" CONFIG_RESOURCE_TYPE_UNSPECIFIED\x10\x00\x12\x1e\n" +
 	"\x1aCONFIG_RESOURCE_TYPE_TOPIC\x10\x02\x12\x1f\n" +
@@ -2218,7 +2501,7 @@ func file_metadata_v1_record_proto_rawDescGZIP() []byte {
 }
 
 var file_metadata_v1_record_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_metadata_v1_record_proto_msgTypes = make([]protoimpl.MessageInfo, 23)
+var file_metadata_v1_record_proto_msgTypes = make([]protoimpl.MessageInfo, 26)
 var file_metadata_v1_record_proto_goTypes = []any{
 	(ConfigResourceType)(0),          // 0: metadata.v1.ConfigResourceType
 	(*LineageID)(nil),                // 1: metadata.v1.LineageID
@@ -2244,6 +2527,9 @@ var file_metadata_v1_record_proto_goTypes = []any{
 	(*ControllerClaimed)(nil),        // 21: metadata.v1.ControllerClaimed
 	(*ControllerRegistered)(nil),     // 22: metadata.v1.ControllerRegistered
 	(*LineageStarted)(nil),           // 23: metadata.v1.LineageStarted
+	(*LineageConfirmed)(nil),         // 24: metadata.v1.LineageConfirmed
+	(*RecoveryElected)(nil),          // 25: metadata.v1.RecoveryElected
+	(*LateInventory)(nil),            // 26: metadata.v1.LateInventory
 }
 var file_metadata_v1_record_proto_depIdxs = []int32{
 	1,  // 0: metadata.v1.Envelope.lineage:type_name -> metadata.v1.LineageID
@@ -2263,26 +2549,29 @@ var file_metadata_v1_record_proto_depIdxs = []int32{
 	21, // 14: metadata.v1.Record.controller_claimed:type_name -> metadata.v1.ControllerClaimed
 	22, // 15: metadata.v1.Record.controller_registered:type_name -> metadata.v1.ControllerRegistered
 	23, // 16: metadata.v1.Record.lineage_started:type_name -> metadata.v1.LineageStarted
-	8,  // 17: metadata.v1.PartitionChange.isr:type_name -> metadata.v1.BrokerIDs
-	8,  // 18: metadata.v1.PartitionChange.replicas:type_name -> metadata.v1.BrokerIDs
-	8,  // 19: metadata.v1.PartitionChange.removing_replicas:type_name -> metadata.v1.BrokerIDs
-	8,  // 20: metadata.v1.PartitionChange.adding_replicas:type_name -> metadata.v1.BrokerIDs
-	8,  // 21: metadata.v1.PartitionChange.eligible_leader_replicas:type_name -> metadata.v1.BrokerIDs
-	8,  // 22: metadata.v1.PartitionChange.last_known_elr:type_name -> metadata.v1.BrokerIDs
-	9,  // 23: metadata.v1.PartitionChange.directories:type_name -> metadata.v1.DirectoryIDs
-	14, // 24: metadata.v1.RegisterBroker.listeners:type_name -> metadata.v1.Listener
-	15, // 25: metadata.v1.RegisterBroker.features:type_name -> metadata.v1.Feature
-	9,  // 26: metadata.v1.BrokerRegistrationChange.directories:type_name -> metadata.v1.DirectoryIDs
-	0,  // 27: metadata.v1.Config.resource_type:type_name -> metadata.v1.ConfigResourceType
-	14, // 28: metadata.v1.ControllerRegistered.listeners:type_name -> metadata.v1.Listener
-	15, // 29: metadata.v1.ControllerRegistered.features:type_name -> metadata.v1.Feature
-	1,  // 30: metadata.v1.LineageStarted.lineage:type_name -> metadata.v1.LineageID
-	2,  // 31: metadata.v1.LineageStarted.ancestors:type_name -> metadata.v1.LineageAncestor
-	32, // [32:32] is the sub-list for method output_type
-	32, // [32:32] is the sub-list for method input_type
-	32, // [32:32] is the sub-list for extension type_name
-	32, // [32:32] is the sub-list for extension extendee
-	0,  // [0:32] is the sub-list for field type_name
+	24, // 17: metadata.v1.Record.lineage_confirmed:type_name -> metadata.v1.LineageConfirmed
+	25, // 18: metadata.v1.Record.recovery_elected:type_name -> metadata.v1.RecoveryElected
+	8,  // 19: metadata.v1.PartitionChange.isr:type_name -> metadata.v1.BrokerIDs
+	8,  // 20: metadata.v1.PartitionChange.replicas:type_name -> metadata.v1.BrokerIDs
+	8,  // 21: metadata.v1.PartitionChange.removing_replicas:type_name -> metadata.v1.BrokerIDs
+	8,  // 22: metadata.v1.PartitionChange.adding_replicas:type_name -> metadata.v1.BrokerIDs
+	8,  // 23: metadata.v1.PartitionChange.eligible_leader_replicas:type_name -> metadata.v1.BrokerIDs
+	8,  // 24: metadata.v1.PartitionChange.last_known_elr:type_name -> metadata.v1.BrokerIDs
+	9,  // 25: metadata.v1.PartitionChange.directories:type_name -> metadata.v1.DirectoryIDs
+	14, // 26: metadata.v1.RegisterBroker.listeners:type_name -> metadata.v1.Listener
+	15, // 27: metadata.v1.RegisterBroker.features:type_name -> metadata.v1.Feature
+	9,  // 28: metadata.v1.BrokerRegistrationChange.directories:type_name -> metadata.v1.DirectoryIDs
+	0,  // 29: metadata.v1.Config.resource_type:type_name -> metadata.v1.ConfigResourceType
+	14, // 30: metadata.v1.ControllerRegistered.listeners:type_name -> metadata.v1.Listener
+	15, // 31: metadata.v1.ControllerRegistered.features:type_name -> metadata.v1.Feature
+	1,  // 32: metadata.v1.LineageStarted.lineage:type_name -> metadata.v1.LineageID
+	2,  // 33: metadata.v1.LineageStarted.ancestors:type_name -> metadata.v1.LineageAncestor
+	26, // 34: metadata.v1.RecoveryElected.late:type_name -> metadata.v1.LateInventory
+	35, // [35:35] is the sub-list for method output_type
+	35, // [35:35] is the sub-list for method input_type
+	35, // [35:35] is the sub-list for extension type_name
+	35, // [35:35] is the sub-list for extension extendee
+	0,  // [0:35] is the sub-list for field type_name
 }
 
 func init() { file_metadata_v1_record_proto_init() }
@@ -2304,6 +2593,8 @@ func file_metadata_v1_record_proto_init() {
 		(*Record_ControllerClaimed)(nil),
 		(*Record_ControllerRegistered)(nil),
 		(*Record_LineageStarted)(nil),
+		(*Record_LineageConfirmed)(nil),
+		(*Record_RecoveryElected)(nil),
 	}
 	file_metadata_v1_record_proto_msgTypes[12].OneofWrappers = []any{}
 	file_metadata_v1_record_proto_msgTypes[15].OneofWrappers = []any{}
@@ -2315,7 +2606,7 @@ func file_metadata_v1_record_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_metadata_v1_record_proto_rawDesc), len(file_metadata_v1_record_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   23,
+			NumMessages:   26,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

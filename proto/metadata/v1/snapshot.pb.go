@@ -45,7 +45,9 @@ type SnapshotHeader struct {
 	// feature_level that the records need.
 	FeatureLevel int32 `protobuf:"varint,10,opt,name=feature_level,json=featureLevel,proto3" json:"feature_level,omitempty"`
 	// claim is the last claim, absent before the first.
-	Claim         *ControllerClaimed `protobuf:"bytes,11,opt,name=claim,proto3,oneof" json:"claim,omitempty"`
+	Claim *ControllerClaimed `protobuf:"bytes,11,opt,name=claim,proto3,oneof" json:"claim,omitempty"`
+	// unconfirmed: users' changes are refused until the lineage is confirmed.
+	Unconfirmed   bool `protobuf:"varint,12,opt,name=unconfirmed,proto3" json:"unconfirmed,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -155,6 +157,13 @@ func (x *SnapshotHeader) GetClaim() *ControllerClaimed {
 		return x.Claim
 	}
 	return nil
+}
+
+func (x *SnapshotHeader) GetUnconfirmed() bool {
+	if x != nil {
+		return x.Unconfirmed
+	}
+	return false
 }
 
 // SnapshotChunk is a run of records in the snapshot's fixed order.
@@ -317,7 +326,7 @@ var File_metadata_v1_snapshot_proto protoreflect.FileDescriptor
 
 const file_metadata_v1_snapshot_proto_rawDesc = "" +
 	"\n" +
-	"\x1ametadata/v1/snapshot.proto\x12\vmetadata.v1\x1a\x18metadata/v1/record.proto\"\xeb\x03\n" +
+	"\x1ametadata/v1/snapshot.proto\x12\vmetadata.v1\x1a\x18metadata/v1/record.proto\"\x8d\x04\n" +
 	"\x0eSnapshotHeader\x12\x16\n" +
 	"\x06format\x18\x01 \x01(\rR\x06format\x12\x1d\n" +
 	"\n" +
@@ -332,7 +341,8 @@ const file_metadata_v1_snapshot_proto_rawDesc = "" +
 	"\x12last_batch_time_ms\x18\t \x01(\x03R\x0flastBatchTimeMs\x12#\n" +
 	"\rfeature_level\x18\n" +
 	" \x01(\x05R\ffeatureLevel\x129\n" +
-	"\x05claim\x18\v \x01(\v2\x1e.metadata.v1.ControllerClaimedH\x00R\x05claim\x88\x01\x01B\b\n" +
+	"\x05claim\x18\v \x01(\v2\x1e.metadata.v1.ControllerClaimedH\x00R\x05claim\x88\x01\x01\x12 \n" +
+	"\vunconfirmed\x18\f \x01(\bR\vunconfirmedB\b\n" +
 	"\x06_claim\">\n" +
 	"\rSnapshotChunk\x12-\n" +
 	"\arecords\x18\x01 \x03(\v2\x13.metadata.v1.RecordR\arecords\"]\n" +
