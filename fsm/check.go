@@ -11,7 +11,7 @@ import (
 // first invariant that does not hold.
 func Check(img *Image) error {
 	for _, check := range []func(*Image) *Violation{
-		checkGuardState, checkRegistrations, checkNames, checkTopics, checkConfigs, checkIndex, checkImageDigest,
+		checkGuardState, checkRegistrations, checkNames, checkTopics, checkConfigs, checkRecoveries, checkIndex, checkImageDigest,
 	} {
 		if v := check(img); v != nil {
 			return v
@@ -37,6 +37,8 @@ func (g *guard) check() *Violation {
 		return violation(2, "claim", "claim %v with controller epoch %d before the first claim", g.claim, g.controllerEpoch)
 	case g.claimOffset >= 0 && g.controllerEpoch <= g.epochBase:
 		return violation(6, "controller epoch", "%d is not above the epoch base %d", g.controllerEpoch, g.epochBase)
+	case g.unconfirmed && len(g.lineage.Ancestors) == 0:
+		return violation(22, "lineage", "%s is unconfirmed and has no ancestor that it could be a mistake of", g.lineage.ID)
 	case g.epochBase < 0:
 		return violation(6, "epoch base", "%d is negative", g.epochBase)
 	}
@@ -52,7 +54,10 @@ func checkRegistrations(img *Image) *Violation {
 		if b.ID != id {
 			return violation(19, brokerName(id), "is stored under another id than its own %d", b.ID)
 		}
-		if b.Epoch < 0 || b.Epoch >= img.nextOffset {
+		if b.Epoch == VoidEpoch && (!b.Fenced || len(img.lineage.Ancestors) == 0) {
+			return violation(19, brokerName(id), "the broker epoch is void although the broker is not fenced or no lineage was before this one")
+		}
+		if b.Epoch < VoidEpoch || b.Epoch >= img.nextOffset {
 			return violation(19, brokerName(id), "broker epoch %d is not below the next metadata offset %d", b.Epoch, img.nextOffset)
 		}
 		if _, err := brokerFromRecord(b.Record()); err != nil {
@@ -229,6 +234,9 @@ func (img *Image) sumObjects() sum {
 		for _, e := range entries {
 			objects = objects.add(configSum(r, e))
 		}
+	}
+	for id, e := range img.RecoveryElections() {
+		objects = objects.add(e.sum(id))
 	}
 	for t := range img.Topics() {
 		objects = objects.add(topicSum(t.id, t.name))

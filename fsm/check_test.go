@@ -68,6 +68,11 @@ func brokenImages() []struct {
 		{11, "names that collide", func(img *Image) { img.index.removeName("b.b") }},
 		{19, "a broker epoch from the future", breakBroker(3, func(b *Broker) { b.Epoch = 1 << 40 })},
 		{19, "a broker under another id", breakBroker(3, func(b *Broker) { b.ID = 9 })},
+		{19, "a void broker epoch without an earlier lineage", breakBroker(3, func(b *Broker) { b.Epoch, b.Fenced = VoidEpoch, true })},
+		{22, "an unconfirmed lineage without ancestors", func(img *Image) { img.unconfirmed = true }},
+		{9, "a recovery election that is still to come", breakRecovery(0, RecoveryElection{Leader: 1, LeaderEpoch: 5, Missing: []int32{2}})},
+		{0, "a recovery election of nothing", breakRecovery(9, RecoveryElection{Leader: 1, Missing: []int32{2}})},
+		{0, "a recovery election that nobody missed", breakRecovery(0, RecoveryElection{Leader: 1})},
 		{20, "a resource without keys", func(img *Image) { img.configs = img.configs.Set(BrokerResource(""), nil) }},
 		{0, "keys out of order", func(img *Image) {
 			img.configs = img.configs.Set(BrokerResource(""), []ConfigEntry{{Key: "b"}, {Key: "a"}})
@@ -89,6 +94,10 @@ func brokenImages() []struct {
 		}},
 		{0, "a registration that no record could state", breakBroker(3, func(b *Broker) { b.IncarnationID = UUID{} })},
 	}
+}
+
+func breakRecovery(partition int32, e RecoveryElection) func(*Image) {
+	return func(img *Image) { img.recoveries = img.recoveries.Set(PartitionID{uuid(10), partition}, &e) }
 }
 
 func breakBroker(id int32, f func(*Broker)) func(*Image) {

@@ -22,10 +22,14 @@ type Delta struct {
 	Configs []ConfigResource
 	// Controllers are the quorum nodes that registered.
 	Controllers []int32
+	// Recoveries are the partitions of which an election without every inventory was stated, amended or forgotten.
+	Recoveries []PartitionID
 	// ProducerIDs says that producer ids were given out.
 	ProducerIDs bool
 	// Claimed says that a claim was opened.
 	Claimed bool
+	// Confirmed says that the lineage was confirmed, or, of a snapshot, that Image.Confirmed is another.
+	Confirmed bool
 }
 
 // BrokerDelta is a registration before and after; nil when there was or is none.
@@ -51,7 +55,8 @@ type PartitionDelta struct {
 
 // Empty reports whether nothing but offsets changed.
 func (d *Delta) Empty() bool {
-	return len(d.Brokers)+len(d.Topics)+len(d.Configs)+len(d.Controllers) == 0 && !d.ProducerIDs && !d.Claimed
+	return len(d.Brokers)+len(d.Topics)+len(d.Configs)+len(d.Controllers)+len(d.Recoveries) == 0 &&
+		!d.ProducerIDs && !d.Claimed && !d.Confirmed
 }
 
 // sort brings every list into the order that its field promises.
@@ -60,6 +65,7 @@ func (d *Delta) sort() {
 	slices.SortFunc(d.Topics, compareTopicDeltas)
 	slices.SortFunc(d.Configs, compareResources)
 	slices.Sort(d.Controllers)
+	slices.SortFunc(d.Recoveries, comparePartitions)
 }
 
 func compareTopicDeltas(a, b TopicDelta) int {

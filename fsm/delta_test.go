@@ -18,6 +18,8 @@ func TestDeltaShows(t *testing.T) {
 		"ControllerClaimed":    func(d *Delta) bool { return d.Claimed },
 		"ControllerRegistered": func(d *Delta) bool { return len(d.Controllers) > 0 },
 		"LineageStarted":       nil,
+		"LineageConfirmed":     func(d *Delta) bool { return d.Confirmed },
+		"RecoveryElected":      func(d *Delta) bool { return len(d.Recoveries) > 0 },
 	}
 	for number := range recordKinds.Fields().Len() {
 		kind := string(recordKinds.Fields().Get(number).Message().Name())
@@ -32,7 +34,11 @@ func TestDeltaShows(t *testing.T) {
 		w.claim(101, 1)
 		w.addBroker(1)
 		w.addBroker(2)
-		w.addTopic("t", uuid(10), []int32{1})
+		w.addTopic("t", uuid(10), []int32{1, 2})
+		if kind == "LineageConfirmed" {
+			w.rebirth(2)
+			w.claim(101, w.img.EpochBase()+1)
+		}
 		if kind != "ControllerClaimed" {
 			w.fold(oneRecord(t, w, kind)...)
 		} else {
@@ -56,11 +62,13 @@ func oneRecord(tb reporter, w *world, kind string) []record {
 		"Topic":                    {"topic name=u id=11", "partition topic=11 replicas=1"},
 		"RemoveTopic":              {"remove-topic id=10"},
 		"RegisterBroker":           {fmt.Sprintf("register id=3 incarnation=9 epoch=%d", next)},
-		"UnregisterBroker":         {"unregister id=2 epoch=4"},
-		"BrokerRegistrationChange": {"broker id=2 epoch=4 fenced=true"},
+		"UnregisterBroker":         {"change topic=10 isr=1", "unregister id=2 epoch=4"},
+		"BrokerRegistrationChange": {"change topic=10 isr=1", "broker id=2 epoch=4 fenced=true"},
 		"Config":                   {"config key=k value=v"},
 		"ProducerIDs":              {"producer-ids broker=1 epoch=2 next=1000"},
 		"ControllerRegistered":     {"controller node=101 incarnation=5"},
+		"LineageConfirmed":         {"lineage-confirmed"},
+		"RecoveryElected":          {"recovery-elected topic=10 leader=1 missing=2"},
 	}
 	var records []record
 	for _, line := range lines[kind] {

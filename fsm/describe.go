@@ -13,6 +13,9 @@ func Describe(img *Image) string {
 	for _, a := range img.lineage.Ancestors {
 		fmt.Fprintf(&b, "ancestor %s forked at %d\n", a.UUID, a.ForkOffset)
 	}
+	if !img.Confirmed() {
+		b.WriteString("unconfirmed\n")
+	}
 	if claim, ok := img.Claim(); ok {
 		fmt.Fprintf(&b, "claim at %d by node %d controller epoch %d\n", img.claimOffset, claim.NodeID, img.controllerEpoch)
 	}
@@ -34,8 +37,21 @@ func Describe(img *Image) string {
 			fmt.Fprintf(&b, "config %s %s=%s\n", r, e.Key, e.Value)
 		}
 	}
+	for id, e := range img.RecoveryElections() {
+		fmt.Fprintf(&b, "recovery of %s-%d %s\n", id.Topic, id.Partition, e)
+	}
 	if img.nextProducerID > 0 {
 		fmt.Fprintf(&b, "next producer id %d\n", img.nextProducerID)
+	}
+	return b.String()
+}
+
+// String returns the election and what it may have cost on one line.
+func (e *RecoveryElection) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "leader %d epoch %d log end %d/%d missing %v", e.Leader, e.LeaderEpoch, e.LastLeaderEpoch, e.LogEndOffset, e.Missing)
+	for _, l := range e.Late {
+		fmt.Fprintf(&b, " late %d with %d..%d/%d", l.Broker, l.LogStartOffset, l.LastLeaderEpoch, l.LogEndOffset)
 	}
 	return b.String()
 }

@@ -16,6 +16,7 @@ func Diff(old, now *Image) *Delta {
 		Snapshot:    true,
 		ProducerIDs: old.nextProducerID != now.nextProducerID,
 		Claimed:     old.claim != now.claim || old.claimOffset != now.claimOffset,
+		Confirmed:   old.unconfirmed != now.unconfirmed,
 	}
 	merge(old.brokers, now.brokers, func(id int32, a, b *Broker) {
 		if a == nil || b == nil || (a != b && a.sum() != b.sum()) {
@@ -30,6 +31,11 @@ func Diff(old, now *Image) *Delta {
 	merge(old.configs, now.configs, func(r ConfigResource, a, b []ConfigEntry) {
 		if !slices.Equal(a, b) {
 			d.Configs = append(d.Configs, r)
+		}
+	})
+	merge(old.recoveries, now.recoveries, func(id PartitionID, a, b *RecoveryElection) {
+		if a == nil || b == nil || (a != b && a.sum(id) != b.sum(id)) {
+			d.Recoveries = append(d.Recoveries, id)
 		}
 	})
 	d.diffTopics(old, now)

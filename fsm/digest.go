@@ -53,6 +53,7 @@ const (
 	topicObject
 	partitionObject
 	configObject
+	recoveryObject
 )
 
 // canonical collects the fields of one object in a form with exactly one spelling: integers big endian, strings
@@ -188,6 +189,26 @@ func configSum(r ConfigResource, e ConfigEntry) sum {
 	return c.sum()
 }
 
+func (e *RecoveryElection) sum(id PartitionID) sum {
+	var room canonicalRoom
+	c := newCanonical(room[:], recoveryObject)
+	c = c.uuid(id.Topic)
+	c = c.int32(id.Partition)
+	c = c.int32(e.Leader)
+	c = c.int32(e.LeaderEpoch)
+	c = c.int32(e.LastLeaderEpoch)
+	c = c.int64(e.LogEndOffset)
+	c = c.int32s(e.Missing)
+	c = c.length(len(e.Late))
+	for _, l := range e.Late {
+		c = c.int32(l.Broker)
+		c = c.int32(l.LastLeaderEpoch)
+		c = c.int64(l.LogStartOffset)
+		c = c.int64(l.LogEndOffset)
+	}
+	return c.sum()
+}
+
 func (g *guard) sum() sum {
 	var room canonicalRoom
 	c := newCanonical(room[:], guardObject)
@@ -209,5 +230,9 @@ func (g *guard) sum() sum {
 	c = c.uuid(g.claim.Nonce)
 	c = c.int64(g.lastBatchTimeMs)
 	c = c.int64(g.nextProducerID)
+	if g.unconfirmed {
+		// Present only then: the digest of an image that was written before lineages could be unconfirmed stays.
+		c = c.bool(true)
+	}
 	return c.sum()
 }

@@ -79,6 +79,25 @@ func TestDigestTellsObjectsApart(t *testing.T) {
 	add("topic", topicSum(uuid(1), "k"))
 	brokers(add)
 	guards(add)
+	recoveries(add)
+}
+
+func recoveries(add func(string, sum)) {
+	for what, change := range map[string]func(*RecoveryElection){
+		"as it is": func(*RecoveryElection) {}, "leader": func(e *RecoveryElection) { e.Leader++ },
+		"leader epoch": func(e *RecoveryElection) { e.LeaderEpoch++ }, "last epoch": func(e *RecoveryElection) { e.LastLeaderEpoch++ },
+		"log end": func(e *RecoveryElection) { e.LogEndOffset++ }, "missing": func(e *RecoveryElection) { e.Missing = []int32{3} },
+		"late":       func(e *RecoveryElection) { e.Late = []LateInventory{{Broker: 2}} },
+		"late start": func(e *RecoveryElection) { e.Late = []LateInventory{{Broker: 2, LogStartOffset: 1}} },
+		"late end":   func(e *RecoveryElection) { e.Late = []LateInventory{{Broker: 2, LogEndOffset: 1}} },
+		"late epoch": func(e *RecoveryElection) { e.Late = []LateInventory{{Broker: 2, LastLeaderEpoch: 1}} },
+	} {
+		e := RecoveryElection{Leader: 1, Missing: []int32{2}}
+		change(&e)
+		add("recovery: "+what, e.sum(PartitionID{Topic: uuid(1)}))
+	}
+	e := RecoveryElection{Leader: 1, Missing: []int32{2}}
+	add("recovery of another partition", e.sum(PartitionID{Topic: uuid(1), Partition: 1}))
 }
 
 func brokers(add func(string, sum)) {
@@ -118,6 +137,7 @@ func guards(add func(string, sum)) {
 		"claim's nonce":  func(g *guard) { g.claim.Nonce[0]++ },
 		"time":           func(g *guard) { g.lastBatchTimeMs++ },
 		"producer ids":   func(g *guard) { g.nextProducerID++ },
+		"unconfirmed":    func(g *guard) { g.unconfirmed = true },
 		"claimant's dir": func(g *guard) { g.claim.DirectoryID[0]++ },
 	} {
 		g := guard{clusterID: "c", nextOffset: 10}

@@ -22,8 +22,10 @@ type fold struct {
 	brokers     map[int32]*Broker
 	controllers map[int32]struct{}
 	configs     map[ConfigResource]struct{}
+	recoveries  map[PartitionID]struct{}
 	producerIDs bool
 	claimed     bool
+	confirmed   bool
 	// touched since the batch began, for the invariants that hold at its end only.
 	touched batchTouched
 }
@@ -87,6 +89,10 @@ func (f *fold) record(r *metadatav1.Record) error {
 		return f.controllerClaimed(k.ControllerClaimed)
 	case *metadatav1.Record_ControllerRegistered:
 		return f.controllerRegistered(k.ControllerRegistered)
+	case *metadatav1.Record_LineageConfirmed:
+		return f.lineageConfirmed()
+	case *metadatav1.Record_RecoveryElected:
+		return f.recoveryElected(k.RecoveryElected)
 	case *metadatav1.Record_LineageStarted:
 		// It is folded offline only: a lineage that began in its own ancestor's log could begin twice.
 		return violation(0, "lineage", "LineageStarted is never in an entry")
@@ -103,6 +109,7 @@ func (f *fold) finish() (*Image, *Delta) {
 		Lineage:     f.img.lineage.ID,
 		ProducerIDs: f.producerIDs,
 		Claimed:     f.claimed,
+		Confirmed:   f.confirmed,
 	}
 	for _, id := range f.order {
 		if t := f.write(id, f.edits[id]); t != nil {
@@ -120,6 +127,9 @@ func (f *fold) finish() (*Image, *Delta) {
 	}
 	for r := range f.configs {
 		d.Configs = append(d.Configs, r)
+	}
+	for id := range f.recoveries {
+		d.Recoveries = append(d.Recoveries, id)
 	}
 	d.sort()
 	f.img.seal()

@@ -11,14 +11,15 @@ func brokerName(id int32) string { return "broker " + strconv.Itoa(int(id)) }
 func controllerName(id int32) string { return "controller " + strconv.Itoa(int(id)) }
 
 // registerBroker folds a registration. A new incarnation gets the metadata offset of this very record as its
-// epoch and begins fenced; the same incarnation amends its registration and keeps epoch and state.
+// epoch and begins fenced; the same incarnation amends its registration and keeps epoch and state, unless its epoch is
+// one of an earlier lineage and void.
 func (f *fold) registerBroker(r *metadatav1.RegisterBroker) error {
 	b, err := brokerFromRecord(r)
 	if err != nil {
 		return violation(0, brokerName(r.GetBrokerId()), "%v", err)
 	}
 	old, _ := f.img.brokers.Get(b.ID)
-	if old != nil && old.IncarnationID == b.IncarnationID {
+	if old != nil && old.IncarnationID == b.IncarnationID && old.Epoch != VoidEpoch {
 		if b.Epoch != old.Epoch || b.Fenced != old.Fenced || b.InControlledShutdown != old.InControlledShutdown {
 			return violation(19, brokerName(b.ID), "the same incarnation registers with epoch %d, fenced %t, in controlled shutdown %t, but has %d, %t, %t",
 				b.Epoch, b.Fenced, b.InControlledShutdown, old.Epoch, old.Fenced, old.InControlledShutdown)
@@ -32,8 +33,11 @@ func (f *fold) registerBroker(r *metadatav1.RegisterBroker) error {
 }
 
 func (f *fold) unregisterBroker(r *metadatav1.UnregisterBroker) error {
-	if _, err := f.registered(r.GetBrokerId(), r.GetBrokerEpoch()); err != nil {
-		return err
+	// A void registration can be removed: its broker may never come back.
+	if b, ok := f.img.brokers.Get(r.GetBrokerId()); !ok || b.Epoch != r.GetBrokerEpoch() || b.Epoch != VoidEpoch {
+		if _, err := f.registered(r.GetBrokerId(), r.GetBrokerEpoch()); err != nil {
+			return err
+		}
 	}
 	f.setBroker(r.GetBrokerId(), nil)
 	return nil
@@ -73,6 +77,9 @@ func (f *fold) registered(id int32, epoch int64) (*Broker, error) {
 	b, ok := f.img.brokers.Get(id)
 	if !ok {
 		return nil, violation(19, brokerName(id), "is not registered")
+	}
+	if b.Epoch == VoidEpoch {
+		return nil, violation(19, brokerName(id), "was registered by an earlier lineage and must register again")
 	}
 	if b.Epoch != epoch {
 		return nil, violation(19, brokerName(id), "broker epoch is %d, the record names %d", b.Epoch, epoch)

@@ -96,6 +96,7 @@ func (f *fold) removeTopic(r *metadatav1.RemoveTopic) error {
 		}
 		f.setConfigs(resource, nil)
 	}
+	f.removeRecoveries(e.after)
 	f.remove(topicSum(e.after.id, e.after.name))
 	f.removeName(e.after.name)
 	e.after = nil

@@ -19,6 +19,8 @@ type history struct {
 	w *world
 	// next numbers what must be new: topics, incarnations.
 	next int
+	// elected is the election that the last change made without all replicas.
+	elected *metadatav1.RecoveryElected
 }
 
 func newHistory(w *world, c chooser) *history { return &history{chooser: c, w: w, next: 100} }
@@ -26,7 +28,7 @@ func newHistory(w *world, c chooser) *history { return &history{chooser: c, w: w
 // entry returns the next entry: a claim or what one decision would write.
 func (h *history) entry() Entry {
 	if h.w.img.ClaimOffset() < 0 || h.IntN(12) == 0 {
-		return h.w.claimEntry(int32(101+h.IntN(3)), h.w.img.ControllerEpoch()+int64(h.IntN(2))+1)
+		return h.w.claimEntry(int32(101+h.IntN(3)), max(h.w.img.ControllerEpoch(), h.w.img.EpochBase())+int64(h.IntN(2))+1)
 	}
 	return h.w.entry(h.records()...)
 }
@@ -60,6 +62,10 @@ func (h *history) brokerRecords() []record {
 	case !ok:
 		h.next++
 		return []record{registerRecord(id, h.w.img.NextOffset(), h.next)}
+	case b.Epoch == VoidEpoch:
+		r := registerRecord(id, h.w.img.NextOffset(), 1)
+		r.GetRegisterBroker().IncarnationId = b.IncarnationID.Bytes()
+		return []record{r}
 	case b.Fenced && h.IntN(4) > 0:
 		return []record{unfenceRecord(id, b.Epoch)}
 	case b.Fenced && h.flip():
@@ -194,7 +200,13 @@ func (h *history) configChange() record {
 
 func (h *history) rest() []record {
 	var records []record
+	if !h.w.img.Confirmed() && h.flip() {
+		records = append(records, &metadatav1.Record{Kind: &metadatav1.Record_LineageConfirmed{LineageConfirmed: &metadatav1.LineageConfirmed{}}})
+	}
 	for b := range h.w.img.Brokers() {
+		if b.Epoch == VoidEpoch {
+			continue
+		}
 		records = append(records, &metadatav1.Record{Kind: &metadatav1.Record_ProducerIds{ProducerIds: &metadatav1.ProducerIDs{
 			BrokerId: b.ID, BrokerEpoch: b.Epoch, NextProducerId: h.w.img.NextProducerID() + 1000,
 		}}})
@@ -217,8 +229,28 @@ func (h *history) changes() []record {
 		i := int32(h.IntN(int(t.NumPartitions())))
 		p, _ := t.Partition(i)
 		records = append(records, h.change(t.ID(), i, p))
+		if e := h.elected; e != nil && len(e.GetMissing()) > 0 {
+			records = append(records, recoveryRecord(e))
+		}
+		h.elected = nil
 	}
-	return records
+	return append(records, h.late()...)
+}
+
+// late adds a report to an election that lacks one.
+func (h *history) late() []record {
+	for id, e := range h.w.img.RecoveryElections() {
+		if len(e.Late) == 0 && h.flip() {
+			r := e.Record(id)
+			r.Late = []*metadatav1.LateInventory{{BrokerId: e.Missing[0], LogEndOffset: int64(h.IntN(20))}}
+			return []record{recoveryRecord(r)}
+		}
+	}
+	return nil
+}
+
+func recoveryRecord(e *metadatav1.RecoveryElected) record {
+	return &metadatav1.Record{Kind: &metadatav1.Record_RecoveryElected{RecoveryElected: e}}
 }
 
 func (h *history) change(topic UUID, i int32, p Partition) record {
@@ -231,6 +263,10 @@ func (h *history) change(topic UUID, i int32, p Partition) record {
 	case p.AwaitingInventory && len(isr) > 0:
 		c.AwaitingInventory, c.Isr, c.Leader = proto.Bool(false), &metadatav1.BrokerIDs{Ids: isr[:1]}, proto.Int32(isr[0])
 		c.LeaderEpoch = proto.Int32(p.LeaderEpoch + 1 + int32(h.IntN(5)))
+		h.elected = &metadatav1.RecoveryElected{
+			TopicId: topic.Bytes(), PartitionId: i, Leader: isr[0], LeaderEpoch: c.GetLeaderEpoch(), LogEndOffset: int64(h.IntN(9)),
+			Missing: without(p.Replicas, isr[0]),
+		}
 	case len(isr) == 0:
 		c.Leader = proto.Int32(NoLeader)
 	case h.IntN(8) == 0:

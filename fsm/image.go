@@ -22,6 +22,8 @@ type Image struct {
 	// names maps a topic's name to its id. Invariant: one to one with topics (I10).
 	names   *immutable.SortedMap[string, UUID]
 	configs *immutable.SortedMap[ConfigResource, []ConfigEntry]
+	// recoveries are the elections made without every inventory. Invariant: of partitions that exist.
+	recoveries *immutable.SortedMap[PartitionID, *RecoveryElection]
 	// index is derived from topics and never in a snapshot (I11).
 	index index
 	// objects is the sum over every object but the guard's state; digest adds that.
@@ -43,6 +45,8 @@ type guard struct {
 	claim           Claim
 	lastBatchTimeMs int64
 	nextProducerID  int64
+	// unconfirmed: the lineage was born by restore or recovery and nobody has confirmed it yet.
+	unconfirmed bool
 }
 
 // uuidHasher spreads uuids over the map of topics. Ids come from the controller, not from an adversary.
@@ -66,6 +70,7 @@ func newImage(g guard) *Image {
 		topics:      immutable.NewMap[UUID, *Topic](uuidHasher{}),
 		names:       immutable.NewSortedMap[string, UUID](byName),
 		configs:     immutable.NewSortedMap[ConfigResource, []ConfigEntry](byResource),
+		recoveries:  immutable.NewSortedMap[PartitionID, *RecoveryElection](byPartition),
 		index:       newIndex(),
 	}
 	img.seal()
@@ -90,12 +95,16 @@ func Genesis(r *metadatav1.LineageStarted) (*Image, error) {
 	if r.GetNextMetadataOffset() < 1 || r.GetEpochBase() < 0 {
 		return nil, fmt.Errorf("genesis: next metadata offset %d is below 1 or epoch base %d below 0", r.GetNextMetadataOffset(), r.GetEpochBase())
 	}
+	if r.GetUnconfirmed() && len(lineage.Ancestors) == 0 {
+		return nil, errors.New("genesis: an unconfirmed lineage without ancestors")
+	}
 	return newImage(guard{
 		clusterID:   r.GetClusterId(),
 		lineage:     lineage,
 		nextOffset:  r.GetNextMetadataOffset(),
 		epochBase:   r.GetEpochBase(),
 		claimOffset: -1,
+		unconfirmed: r.GetUnconfirmed(),
 	}), nil
 }
 
@@ -131,6 +140,10 @@ func (img *Image) Digest() Digest { return img.digest }
 
 // NextProducerID returns the first producer id that is not given out.
 func (img *Image) NextProducerID() int64 { return img.nextProducerID }
+
+// Confirmed reports whether users' changes are accepted. A lineage that was born by init is confirmed, one that was
+// born by restore or recovery is not until a LineageConfirmed was folded (I22).
+func (img *Image) Confirmed() bool { return !img.unconfirmed }
 
 // Broker returns the registration of a broker.
 func (img *Image) Broker(id int32) (*Broker, bool) { return img.brokers.Get(id) }

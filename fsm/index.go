@@ -42,10 +42,11 @@ type compareFunc[K any] func(a, b K) int
 func (f compareFunc[K]) Compare(a, b K) int { return f(a, b) }
 
 var (
-	byUUID     = compareFunc[UUID](func(a, b UUID) int { return bytes.Compare(a[:], b[:]) })
-	byID       = compareFunc[int32](cmp.Compare[int32])
-	byName     = compareFunc[string](cmp.Compare[string])
-	byResource = compareFunc[ConfigResource](compareResources)
+	byUUID      = compareFunc[UUID](func(a, b UUID) int { return bytes.Compare(a[:], b[:]) })
+	byID        = compareFunc[int32](cmp.Compare[int32])
+	byName      = compareFunc[string](cmp.Compare[string])
+	byResource  = compareFunc[ConfigResource](compareResources)
+	byPartition = compareFunc[PartitionID](comparePartitions)
 )
 
 func newIndex() index {

@@ -204,6 +204,10 @@ func stateOf(img *Image) state {
 		r, entries, _ := it.Next()
 		s.set("config", r, fmt.Sprint(entries))
 	}
+	for id, e := range img.RecoveryElections() {
+		s.set("recovery", id, e.String())
+	}
+	s.set("confirmed", "", fmt.Sprint(img.Confirmed()))
 	s.set("producer", "ids", fmt.Sprint(img.NextProducerID()))
 	s.set("claim", "", fmt.Sprint(img.ClaimOffset(), img.claim))
 	return s
@@ -252,6 +256,16 @@ func (s state) with(d *Delta, now *Image) state {
 			text = fmt.Sprint(entries)
 		}
 		next.set("config", r, text)
+	}
+	for _, id := range d.Recoveries {
+		text := ""
+		if e, ok := now.RecoveryElection(id); ok {
+			text = e.String()
+		}
+		next.set("recovery", id, text)
+	}
+	if d.Confirmed {
+		next.set("confirmed", "", fmt.Sprint(now.Confirmed()))
 	}
 	if d.ProducerIDs {
 		next.set("producer", "ids", fmt.Sprint(now.NextProducerID()))

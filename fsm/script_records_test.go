@@ -1,6 +1,7 @@
 package fsm
 
 import (
+	"fmt"
 	"strconv"
 	"strings"
 
@@ -163,12 +164,33 @@ func parseRecord(tb reporter, line string) record {
 		return &metadatav1.Record{Kind: &metadatav1.Record_ControllerClaimed{ControllerClaimed: &metadatav1.ControllerClaimed{
 			NodeId: f.int32("node", 0), DirectoryId: f.uuid("node"), IncarnationId: f.uuid("node"), Nonce: f.uuid("node"),
 		}}}
+	case "lineage-confirmed":
+		return &metadatav1.Record{Kind: &metadatav1.Record_LineageConfirmed{LineageConfirmed: &metadatav1.LineageConfirmed{}}}
+	case "recovery-elected":
+		return parseRecovery(f)
 	case "lineage-started":
 		return &metadatav1.Record{Kind: &metadatav1.Record_LineageStarted{LineageStarted: &metadatav1.LineageStarted{}}}
 	default:
 		tb.Fatalf("unknown record %q", line)
 		return nil
 	}
+}
+
+// parseRecovery reads for example "recovery-elected topic=10 leader=1 leader-epoch=7 end=40 missing=2,3 late=3:6:0:44":
+// broker, last leader epoch, log start and log end.
+func parseRecovery(f fields) record {
+	r := &metadatav1.RecoveryElected{
+		TopicId: f.uuid("topic"), PartitionId: f.int32("n", 0), Leader: f.int32("leader", 0), LeaderEpoch: f.int32("leader-epoch", 0),
+		LastLeaderEpoch: f.int32("last-epoch", 0), LogEndOffset: f.int64("end", 0), Missing: f.ids("missing"),
+	}
+	for _, word := range strings.FieldsFunc(f.text("late", ""), func(r rune) bool { return r == ',' }) {
+		l := &metadatav1.LateInventory{}
+		if _, err := fmt.Sscanf(word, "%d:%d:%d:%d", &l.BrokerId, &l.LastLeaderEpoch, &l.LogStartOffset, &l.LogEndOffset); err != nil {
+			panic(word + ": " + err.Error())
+		}
+		r.Late = append(r.Late, l)
+	}
+	return &metadatav1.Record{Kind: &metadatav1.Record_RecoveryElected{RecoveryElected: r}}
 }
 
 func parseBrokerRecord(f fields) record {

@@ -41,6 +41,8 @@ func (s *story) run(d *datadriven.TestData) string {
 		return s.entryCommand(d)
 	case "tip":
 		return s.tipCommand(d)
+	case "rebirth":
+		return s.rebirthCommand(argsOf(d))
 	case "show":
 		return Describe(s.img)
 	case "list":
@@ -79,6 +81,22 @@ func (s *story) entryCommand(d *datadriven.TestData) string {
 	e.Envelope.Batches = records
 	s.override(&e, argsOf(d))
 	return s.take(e)
+}
+
+// rebirthCommand begins a new lineage from the image, as a restore does, and lets the follower take it in as a snapshot.
+func (s *story) rebirthCommand(a fields) string {
+	born, err := Rebirth(s.img, Birth{
+		ClusterID: a.text("cluster", s.img.ClusterID()), UUID: uuid(a.int("uuid", 0)), Number: uint64(a.int64("number", 0)),
+		KnownNextOffset: a.int64("known-next", 0), KnownEpoch: a.int64("known-epoch", 0),
+	})
+	if err != nil {
+		return "refused: " + err.Error() + "\n"
+	}
+	mustBeSound(s.tb, born)
+	mustOnlyGrow(s.tb, s.img, born)
+	s.delta = Diff(s.follower, born)
+	s.img, s.follower = born, throughSnapshot(s.tb, born)
+	return describeDelta(s.delta)
 }
 
 func (s *story) override(e *Entry, a fields) {
@@ -192,11 +210,17 @@ func describeDelta(d *Delta) string {
 	for _, r := range d.Configs {
 		fmt.Fprintf(&b, "config of %s\n", r)
 	}
+	for _, id := range d.Recoveries {
+		fmt.Fprintf(&b, "recovery of %s-%d\n", id.Topic, id.Partition)
+	}
 	if d.ProducerIDs {
 		b.WriteString("producer ids\n")
 	}
 	if d.Claimed {
 		b.WriteString("claimed\n")
+	}
+	if d.Confirmed {
+		b.WriteString("confirmation\n")
 	}
 	return b.String()
 }

@@ -13,10 +13,11 @@ type snapshotObject struct {
 	controller     *Controller
 	broker         *Broker
 	topic          string
-	id             PartitionID // of topic and partition
+	id             PartitionID // of topic, partition and recovery
 	partition      *Partition
 	resource       ConfigResource
 	entry          *ConfigEntry
+	recovery       *RecoveryElection
 	nextProducerID int64
 }
 
@@ -38,6 +39,8 @@ func objectFromRecord(r *metadatav1.Record) (o snapshotObject, err error) {
 		return partitionObjectFrom(k.Partition)
 	case *metadatav1.Record_Config:
 		return configObjectFrom(k.Config)
+	case *metadatav1.Record_RecoveryElected:
+		return recoveryObjectFrom(k.RecoveryElected)
 	case *metadatav1.Record_ProducerIds:
 		if o.nextProducerID = k.ProducerIds.GetNextProducerId(); o.nextProducerID <= 0 {
 			err = fmt.Errorf("next producer id %d is not above 0", o.nextProducerID)
@@ -66,6 +69,18 @@ func partitionObjectFrom(r *metadatav1.Partition) (o snapshotObject, err error) 
 	o.partition = &p
 	o.sum = p.sum(o.id)
 	return o, err
+}
+
+func recoveryObjectFrom(r *metadatav1.RecoveryElected) (o snapshotObject, err error) {
+	if o.id.Topic, err = requireUUID("topic id", r.GetTopicId()); err != nil {
+		return o, err
+	}
+	o.id.Partition = r.GetPartitionId()
+	if o.recovery, err = recoveryFromRecord(r); err != nil {
+		return o, fmt.Errorf("recovery election: %w", err)
+	}
+	o.sum = o.recovery.sum(o.id)
+	return o, nil
 }
 
 func configObjectFrom(r *metadatav1.Config) (o snapshotObject, err error) {

@@ -14,7 +14,7 @@ type recordOrder struct {
 }
 
 // position orders the records: by rank; controllers and brokers by id; topics by name, each followed by its
-// partitions by number; configs by resource and key.
+// partitions by number; configs by resource and key; recovery elections by topic id and partition.
 type position struct {
 	rank     int
 	id       int64
@@ -58,6 +58,9 @@ func (o *recordOrder) position(r *metadatav1.Record) (position, error) {
 		return position{rank: 4, resource: ConfigResource{Type: c.GetResourceType(), Name: c.GetResourceName()}, key: c.GetKey()}, nil
 	case *metadatav1.Record_ProducerIds:
 		return position{rank: 5}, nil
+	case *metadatav1.Record_RecoveryElected:
+		e := k.RecoveryElected
+		return position{rank: 6, key: string(e.GetTopicId()), id: int64(e.GetPartitionId())}, nil
 	default:
 		return position{}, fmt.Errorf("a record of kind %d has no place in a snapshot", recordKind(r))
 	}

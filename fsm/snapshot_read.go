@@ -4,23 +4,29 @@ import (
 	"errors"
 	"fmt"
 	"io"
-
-	"github.com/benbjohnson/immutable"
 )
 
 // ReadSnapshot reads a stream of WriteSnapshot to its end, verifies frames, counts and digest, and runs Check on
 // what it read. It holds one frame of at most 2 MiB besides the image. The stream must end after the trailer.
 func ReadSnapshot(r io.Reader) (*Image, error) {
-	l := newLoader()
-	s := newSnapshotStream(l.load)
-	if err := readFrames(r, s); err != nil {
-		return nil, fmt.Errorf("read snapshot: %w", err)
-	}
-	img, err := l.finish(s)
+	img, err := loadSnapshot(r)
 	if err != nil {
 		return nil, fmt.Errorf("read snapshot: %w", err)
 	}
+	if err := Check(img); err != nil {
+		return nil, fmt.Errorf("read snapshot: %w", err)
+	}
 	return img, nil
+}
+
+// loadSnapshot reads a stream whose frames, counts and digest are right; what it says is not judged.
+func loadSnapshot(r io.Reader) (*Image, error) {
+	l := loader{newAssembly()}
+	s := newSnapshotStream(l.load)
+	if err := readFrames(r, s); err != nil {
+		return nil, err
+	}
+	return l.image(s.guard, s.objects), nil
 }
 
 // readFrames splits a stream into frames up to the trailer and the end behind it.
@@ -87,98 +93,44 @@ func readFull(r io.Reader, buf []byte) error {
 	return err
 }
 
-// loader builds an image from the records of a snapshot. It takes states, not changes: what may follow on what
-// was judged when the facts were folded, and Check judges the result.
+// loader builds an image from the records of a snapshot: what may follow on what was judged when the facts were folded.
 type loader struct {
-	brokers     *immutable.SortedMapBuilder[int32, *Broker]
-	controllers *immutable.SortedMapBuilder[int32, *Controller]
-	topics      *immutable.MapBuilder[UUID, *Topic]
-	names       *immutable.SortedMapBuilder[string, UUID]
-	configs     map[ConfigResource][]ConfigEntry
-	index       *indexBuilder
-	// topic is the one whose partitions are being read.
-	topic *Topic
-}
-
-func newLoader() *loader {
-	return &loader{
-		brokers:     immutable.NewSortedMapBuilder[int32, *Broker](byID),
-		controllers: immutable.NewSortedMapBuilder[int32, *Controller](byID),
-		topics:      immutable.NewMapBuilder[UUID, *Topic](uuidHasher{}),
-		names:       immutable.NewSortedMapBuilder[string, UUID](byName),
-		configs:     make(map[ConfigResource][]ConfigEntry),
-		index:       newIndexBuilder(),
-	}
+	*assembly
 }
 
 // load takes in one object of the stream.
-func (l *loader) load(o *snapshotObject) error {
+func (l loader) load(o *snapshotObject) error {
 	switch {
 	case o.controller != nil:
 		l.controllers.Set(o.controller.ID, o.controller)
 	case o.broker != nil:
 		l.brokers.Set(o.broker.ID, o.broker)
 	case o.partition != nil:
-		return l.partition(o.id, o.partition)
+		return l.loadPartition(o.id, o.partition)
 	case o.topic != "":
-		return l.beginTopic(o.id.Topic, o.topic)
+		return l.loadTopic(o.id.Topic, o.topic)
 	case o.entry != nil:
-		l.configs[o.resource] = append(l.configs[o.resource], *o.entry)
+		l.addConfig(o.resource, *o.entry)
+	case o.recovery != nil:
+		l.recoveries.Set(o.id, o.recovery)
 	}
 	return nil
 }
 
-func (l *loader) beginTopic(id UUID, name string) error {
+func (l loader) loadTopic(id UUID, name string) error {
 	l.endTopic()
 	if _, exists := l.topics.Get(id); exists {
 		return violation(10, "topic "+name, "id %s names another topic", id)
 	}
-	l.topic = &Topic{id: id, name: name}
+	l.beginTopic(id, name)
 	return nil
 }
 
-func (l *loader) partition(id PartitionID, p *Partition) error {
+func (l loader) loadPartition(id PartitionID, p *Partition) error {
 	t := l.topic
 	if t == nil || t.id != id.Topic || t.count != id.Partition {
 		return fmt.Errorf("partition %d of topic %s is out of order", id.Partition, id.Topic)
 	}
-	if t.count%chunkPartitions == 0 {
-		t.chunks = append(t.chunks, &chunk{})
-	}
-	t.chunks[len(t.chunks)-1].set(int(t.count%chunkPartitions), p)
-	t.count++
+	l.addPartition(p)
 	return nil
-}
-
-// endTopic stores the topic that was being read.
-func (l *loader) endTopic() {
-	t := l.topic
-	if t == nil {
-		return
-	}
-	l.topic = nil
-	for _, c := range t.chunks {
-		c.compact()
-	}
-	l.topics.Set(t.id, t)
-	l.names.Set(t.name, t.id)
-	l.index.addTopic(t)
-}
-
-// finish publishes the image, if it is sound.
-func (l *loader) finish(s *snapshotStream) (*Image, error) {
-	l.endTopic()
-	img := newImage(s.guard)
-	img.brokers, img.controllers = l.brokers.Map(), l.controllers.Map()
-	img.topics, img.names = l.topics.Map(), l.names.Map()
-	for r, entries := range l.configs {
-		img.configs = img.configs.Set(r, entries)
-	}
-	img.index = l.index.finish()
-	img.objects = s.objects
-	img.seal()
-	if err := Check(img); err != nil {
-		return nil, err
-	}
-	return img, nil
 }

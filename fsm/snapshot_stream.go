@@ -75,6 +75,7 @@ func (s *snapshotStream) header(payload []byte) error {
 		controllerEpoch: h.GetControllerEpoch(),
 		claimOffset:     h.GetClaimOffset(),
 		lastBatchTimeMs: h.GetLastBatchTimeMs(),
+		unconfirmed:     h.GetUnconfirmed(),
 	}
 	if (h.Claim != nil) != (h.GetClaimOffset() >= 0) {
 		return fmt.Errorf("header: claim offset %d, claim present %t", h.GetClaimOffset(), h.Claim != nil)

@@ -31,6 +31,7 @@ func WriteSnapshot(img *Image, w io.Writer) error {
 	s.registrations(img)
 	s.topics(img)
 	s.settings(img)
+	s.recoveries(img)
 	s.flush()
 	s.frame(trailerFrame, s.trailer(img))
 	if s.err != nil {
@@ -122,6 +123,12 @@ func (s *snapshotWriter) settings(img *Image) {
 	}
 }
 
+func (s *snapshotWriter) recoveries(img *Image) {
+	for id, e := range img.RecoveryElections() {
+		s.record(&metadatav1.Record{Kind: &metadatav1.Record_RecoveryElected{RecoveryElected: e.Record(id)}})
+	}
+}
+
 func (s *snapshotWriter) trailer(img *Image) *metadatav1.SnapshotTrailer {
 	t := &metadatav1.SnapshotTrailer{Digest: img.digest[:]}
 	for _, kind := range slices.Sorted(maps.Keys(s.counts)) {
@@ -142,6 +149,7 @@ func (img *Image) header() *metadatav1.SnapshotHeader {
 		ClaimOffset:        img.claimOffset,
 		LastBatchTimeMs:    img.lastBatchTimeMs,
 		FeatureLevel:       featureLevel,
+		Unconfirmed:        img.unconfirmed,
 	}
 	if claim, ok := img.Claim(); ok {
 		h.Claim = claim.record()

@@ -112,6 +112,16 @@ func (w *world) fold(records ...record) {
 	}
 }
 
+// rebirth begins a new lineage from the image.
+func (w *world) rebirth(number int) {
+	w.tb.Helper()
+	born, err := Rebirth(w.img, Birth{ClusterID: w.img.ClusterID(), UUID: uuid(number), Number: uint64(number)})
+	if err != nil {
+		w.tb.Fatal(err)
+	}
+	w.img = born
+}
+
 // addBroker registers and unfences a broker.
 func (w *world) addBroker(id int32) {
 	w.tb.Helper()

@@ -47,6 +47,7 @@ var noSnapshotHome = map[string]string{
 	"BrokerRegistrationChange": "changes a RegisterBroker, which is written whole",
 	"ControllerClaimed":        "is in the header",
 	"LineageStarted":           "is in the header",
+	"LineageConfirmed":         "is in the header",
 }
 
 // files of the schema, as the generated code describes them.
