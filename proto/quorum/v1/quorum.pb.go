@@ -234,8 +234,15 @@ type PlanSnapshot struct {
 	Checksum []byte `protobuf:"bytes,3,opt,name=checksum,proto3" json:"checksum,omitempty"`
 	// next_metadata_offset of the image.
 	NextMetadataOffset int64 `protobuf:"varint,4,opt,name=next_metadata_offset,json=nextMetadataOffset,proto3" json:"next_metadata_offset,omitempty"`
-	unknownFields      protoimpl.UnknownFields
-	sizeCache          protoimpl.SizeCache
+	// source_digest of the image that the lineage was born from (16 bytes): which file was restored.
+	SourceDigest []byte `protobuf:"bytes,5,opt,name=source_digest,json=sourceDigest,proto3" json:"source_digest,omitempty"`
+	// known_next_metadata_offset is the greatest next metadata offset that a witness showed, 0 for none. With it, and
+	// with known_controller_epoch, whoever resumes the restore makes the same snapshot without the witnesses.
+	KnownNextMetadataOffset int64 `protobuf:"varint,6,opt,name=known_next_metadata_offset,json=knownNextMetadataOffset,proto3" json:"known_next_metadata_offset,omitempty"`
+	// known_controller_epoch is the greatest controller epoch that a witness showed, 0 for none.
+	KnownControllerEpoch int64 `protobuf:"varint,7,opt,name=known_controller_epoch,json=knownControllerEpoch,proto3" json:"known_controller_epoch,omitempty"`
+	unknownFields        protoimpl.UnknownFields
+	sizeCache            protoimpl.SizeCache
 }
 
 func (x *PlanSnapshot) Reset() {
@@ -292,6 +299,27 @@ func (x *PlanSnapshot) GetChecksum() []byte {
 func (x *PlanSnapshot) GetNextMetadataOffset() int64 {
 	if x != nil {
 		return x.NextMetadataOffset
+	}
+	return 0
+}
+
+func (x *PlanSnapshot) GetSourceDigest() []byte {
+	if x != nil {
+		return x.SourceDigest
+	}
+	return nil
+}
+
+func (x *PlanSnapshot) GetKnownNextMetadataOffset() int64 {
+	if x != nil {
+		return x.KnownNextMetadataOffset
+	}
+	return 0
+}
+
+func (x *PlanSnapshot) GetKnownControllerEpoch() int64 {
+	if x != nil {
+		return x.KnownControllerEpoch
 	}
 	return 0
 }
@@ -380,8 +408,10 @@ type StatusResponse struct {
 	NotReadyReason string `protobuf:"bytes,21,opt,name=not_ready_reason,json=notReadyReason,proto3" json:"not_ready_reason,omitempty"`
 	// active_controller is host:port of the active controller, if known.
 	ActiveController string `protobuf:"bytes,22,opt,name=active_controller,json=activeController,proto3" json:"active_controller,omitempty"`
-	unknownFields    protoimpl.UnknownFields
-	sizeCache        protoimpl.SizeCache
+	// unconfirmed: the lineage was restored and its users' changes are refused until it is confirmed.
+	Unconfirmed   bool `protobuf:"varint,23,opt,name=unconfirmed,proto3" json:"unconfirmed,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *StatusResponse) Reset() {
@@ -566,6 +596,13 @@ func (x *StatusResponse) GetActiveController() string {
 		return x.ActiveController
 	}
 	return ""
+}
+
+func (x *StatusResponse) GetUnconfirmed() bool {
+	if x != nil {
+		return x.Unconfirmed
+	}
+	return false
 }
 
 // PrepareRequest carries the plan.
@@ -1358,14 +1395,17 @@ const file_quorum_v1_quorum_proto_rawDesc = "" +
 	"\alineage\x18\x03 \x01(\v2\x16.metadata.v1.LineageIDR\alineage\x12(\n" +
 	"\x06voters\x18\x04 \x03(\v2\x10.quorum.v1.VoterR\x06voters\x128\n" +
 	"\bsnapshot\x18\x05 \x01(\v2\x17.quorum.v1.PlanSnapshotH\x00R\bsnapshot\x88\x01\x01B\v\n" +
-	"\t_snapshot\"\x93\x01\n" +
+	"\t_snapshot\"\xab\x02\n" +
 	"\fPlanSnapshot\x12\x16\n" +
 	"\x06digest\x18\x01 \x01(\fR\x06digest\x12\x1d\n" +
 	"\n" +
 	"size_bytes\x18\x02 \x01(\x03R\tsizeBytes\x12\x1a\n" +
 	"\bchecksum\x18\x03 \x01(\fR\bchecksum\x120\n" +
-	"\x14next_metadata_offset\x18\x04 \x01(\x03R\x12nextMetadataOffset\"\x0f\n" +
-	"\rStatusRequest\"\xa3\x06\n" +
+	"\x14next_metadata_offset\x18\x04 \x01(\x03R\x12nextMetadataOffset\x12#\n" +
+	"\rsource_digest\x18\x05 \x01(\fR\fsourceDigest\x12;\n" +
+	"\x1aknown_next_metadata_offset\x18\x06 \x01(\x03R\x17knownNextMetadataOffset\x124\n" +
+	"\x16known_controller_epoch\x18\a \x01(\x03R\x14knownControllerEpoch\"\x0f\n" +
+	"\rStatusRequest\"\xc5\x06\n" +
 	"\x0eStatusResponse\x12\x17\n" +
 	"\anode_id\x18\x01 \x01(\x05R\x06nodeId\x12!\n" +
 	"\fdirectory_id\x18\x02 \x01(\fR\vdirectoryId\x12*\n" +
@@ -1390,7 +1430,8 @@ const file_quorum_v1_quorum_proto_rawDesc = "" +
 	"\x0esnapshot_index\x18\x13 \x01(\x04R\rsnapshotIndex\x12\x14\n" +
 	"\x05ready\x18\x14 \x01(\bR\x05ready\x12(\n" +
 	"\x10not_ready_reason\x18\x15 \x01(\tR\x0enotReadyReason\x12+\n" +
-	"\x11active_controller\x18\x16 \x01(\tR\x10activeController\"5\n" +
+	"\x11active_controller\x18\x16 \x01(\tR\x10activeController\x12 \n" +
+	"\vunconfirmed\x18\x17 \x01(\bR\vunconfirmed\"5\n" +
 	"\x0ePrepareRequest\x12#\n" +
 	"\x04plan\x18\x01 \x01(\v2\x0f.quorum.v1.PlanR\x04plan\"^\n" +
 	"\x0fPrepareResponse\x121\n" +
