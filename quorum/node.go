@@ -34,6 +34,7 @@ type Node struct {
 	view   atomic.Pointer[view]
 	member atomic.Pointer[member] // nil before init
 	waits  atomic.Pointer[grpc.Server]
+	saves  chan struct{} // a slot for each snapshot that is being sent
 
 	fatal chan *StopError        // capacity 1: the first is the one that counts
 	wiped atomic.Pointer[string] // the directory that this one has replaced; set once
@@ -65,6 +66,7 @@ func Open(cfg Config, listener net.Listener) (*Node, error) {
 		mux:         transport.NewMux(listener, cfg.Logger.Named("mux")),
 		book:        &transport.AddressBook{Overrides: cfg.Peers, Bootstrap: cfg.Bootstrap},
 		change:      make(chan struct{}, 1),
+		saves:       make(chan struct{}, savesMax),
 		fatal:       make(chan *StopError, 1),
 	}
 	n.book.Registered = n.registeredAddress
