@@ -1321,9 +1321,15 @@ type ListAwaitingResponse struct {
 	// metadata_offset at which the answer is true.
 	MetadataOffset int64 `protobuf:"varint,5,opt,name=metadata_offset,json=metadataOffset,proto3" json:"metadata_offset,omitempty"`
 	// wait_ms is what is left of recovery.election.wait, 0 when it is over.
-	WaitMs        int64 `protobuf:"varint,6,opt,name=wait_ms,json=waitMs,proto3" json:"wait_ms,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	WaitMs int64 `protobuf:"varint,6,opt,name=wait_ms,json=waitMs,proto3" json:"wait_ms,omitempty"`
+	// awaiting is the number of partitions that await inventories; at most 10,000 of them are in partitions.
+	Awaiting int32 `protobuf:"varint,7,opt,name=awaiting,proto3" json:"awaiting,omitempty"`
+	// recovery_elections is the number of elections; at most 10,000 of them are in elections.
+	RecoveryElections int32 `protobuf:"varint,8,opt,name=recovery_elections,json=recoveryElections,proto3" json:"recovery_elections,omitempty"`
+	// missing_brokers are the brokers that the awaiting partitions wait for, by broker id.
+	MissingBrokers []*MissingBroker `protobuf:"bytes,9,rep,name=missing_brokers,json=missingBrokers,proto3" json:"missing_brokers,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *ListAwaitingResponse) Reset() {
@@ -1398,6 +1404,91 @@ func (x *ListAwaitingResponse) GetWaitMs() int64 {
 	return 0
 }
 
+func (x *ListAwaitingResponse) GetAwaiting() int32 {
+	if x != nil {
+		return x.Awaiting
+	}
+	return 0
+}
+
+func (x *ListAwaitingResponse) GetRecoveryElections() int32 {
+	if x != nil {
+		return x.RecoveryElections
+	}
+	return 0
+}
+
+func (x *ListAwaitingResponse) GetMissingBrokers() []*MissingBroker {
+	if x != nil {
+		return x.MissingBrokers
+	}
+	return nil
+}
+
+// MissingBroker is a broker without whose report partitions have no leader.
+type MissingBroker struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// broker_id of the broker.
+	BrokerId int32 `protobuf:"varint,1,opt,name=broker_id,json=brokerId,proto3" json:"broker_id,omitempty"`
+	// registered: the broker has registered in this lineage. Its inventory is then still on its way.
+	Registered bool `protobuf:"varint,2,opt,name=registered,proto3" json:"registered,omitempty"`
+	// partitions that wait for it.
+	Partitions    int32 `protobuf:"varint,3,opt,name=partitions,proto3" json:"partitions,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *MissingBroker) Reset() {
+	*x = MissingBroker{}
+	mi := &file_controller_v1_admin_proto_msgTypes[21]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *MissingBroker) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*MissingBroker) ProtoMessage() {}
+
+func (x *MissingBroker) ProtoReflect() protoreflect.Message {
+	mi := &file_controller_v1_admin_proto_msgTypes[21]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use MissingBroker.ProtoReflect.Descriptor instead.
+func (*MissingBroker) Descriptor() ([]byte, []int) {
+	return file_controller_v1_admin_proto_rawDescGZIP(), []int{21}
+}
+
+func (x *MissingBroker) GetBrokerId() int32 {
+	if x != nil {
+		return x.BrokerId
+	}
+	return 0
+}
+
+func (x *MissingBroker) GetRegistered() bool {
+	if x != nil {
+		return x.Registered
+	}
+	return false
+}
+
+func (x *MissingBroker) GetPartitions() int32 {
+	if x != nil {
+		return x.Partitions
+	}
+	return 0
+}
+
 // ReplicaReport is what one replica reported.
 type ReplicaReport struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1417,7 +1508,7 @@ type ReplicaReport struct {
 
 func (x *ReplicaReport) Reset() {
 	*x = ReplicaReport{}
-	mi := &file_controller_v1_admin_proto_msgTypes[21]
+	mi := &file_controller_v1_admin_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1429,7 +1520,7 @@ func (x *ReplicaReport) String() string {
 func (*ReplicaReport) ProtoMessage() {}
 
 func (x *ReplicaReport) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_v1_admin_proto_msgTypes[21]
+	mi := &file_controller_v1_admin_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1442,7 +1533,7 @@ func (x *ReplicaReport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReplicaReport.ProtoReflect.Descriptor instead.
 func (*ReplicaReport) Descriptor() ([]byte, []int) {
-	return file_controller_v1_admin_proto_rawDescGZIP(), []int{21}
+	return file_controller_v1_admin_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *ReplicaReport) GetBrokerId() int32 {
@@ -1503,7 +1594,7 @@ type AwaitingPartition struct {
 
 func (x *AwaitingPartition) Reset() {
 	*x = AwaitingPartition{}
-	mi := &file_controller_v1_admin_proto_msgTypes[22]
+	mi := &file_controller_v1_admin_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1515,7 +1606,7 @@ func (x *AwaitingPartition) String() string {
 func (*AwaitingPartition) ProtoMessage() {}
 
 func (x *AwaitingPartition) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_v1_admin_proto_msgTypes[22]
+	mi := &file_controller_v1_admin_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1528,7 +1619,7 @@ func (x *AwaitingPartition) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AwaitingPartition.ProtoReflect.Descriptor instead.
 func (*AwaitingPartition) Descriptor() ([]byte, []int) {
-	return file_controller_v1_admin_proto_rawDescGZIP(), []int{22}
+	return file_controller_v1_admin_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *AwaitingPartition) GetTopic() string {
@@ -1605,7 +1696,7 @@ type RecoveryElection struct {
 
 func (x *RecoveryElection) Reset() {
 	*x = RecoveryElection{}
-	mi := &file_controller_v1_admin_proto_msgTypes[23]
+	mi := &file_controller_v1_admin_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1617,7 +1708,7 @@ func (x *RecoveryElection) String() string {
 func (*RecoveryElection) ProtoMessage() {}
 
 func (x *RecoveryElection) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_v1_admin_proto_msgTypes[23]
+	mi := &file_controller_v1_admin_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1630,7 +1721,7 @@ func (x *RecoveryElection) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecoveryElection.ProtoReflect.Descriptor instead.
 func (*RecoveryElection) Descriptor() ([]byte, []int) {
-	return file_controller_v1_admin_proto_rawDescGZIP(), []int{23}
+	return file_controller_v1_admin_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *RecoveryElection) GetTopic() string {
@@ -1706,7 +1797,7 @@ type ElectAwaitingRequest struct {
 
 func (x *ElectAwaitingRequest) Reset() {
 	*x = ElectAwaitingRequest{}
-	mi := &file_controller_v1_admin_proto_msgTypes[24]
+	mi := &file_controller_v1_admin_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1718,7 +1809,7 @@ func (x *ElectAwaitingRequest) String() string {
 func (*ElectAwaitingRequest) ProtoMessage() {}
 
 func (x *ElectAwaitingRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_v1_admin_proto_msgTypes[24]
+	mi := &file_controller_v1_admin_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1731,7 +1822,7 @@ func (x *ElectAwaitingRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ElectAwaitingRequest.ProtoReflect.Descriptor instead.
 func (*ElectAwaitingRequest) Descriptor() ([]byte, []int) {
-	return file_controller_v1_admin_proto_rawDescGZIP(), []int{24}
+	return file_controller_v1_admin_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *ElectAwaitingRequest) GetContext() *RequestContext {
@@ -1773,13 +1864,15 @@ type ElectAwaitingResponse struct {
 	Refused []*ElectLeaderResult `protobuf:"bytes,3,rep,name=refused,proto3" json:"refused,omitempty"`
 	// metadata_offset at which the answer is true.
 	MetadataOffset int64 `protobuf:"varint,4,opt,name=metadata_offset,json=metadataOffset,proto3" json:"metadata_offset,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// remaining is the number of partitions that were not judged, because one request elects at most 5,000 leaders: ask again.
+	Remaining     int32 `protobuf:"varint,5,opt,name=remaining,proto3" json:"remaining,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ElectAwaitingResponse) Reset() {
 	*x = ElectAwaitingResponse{}
-	mi := &file_controller_v1_admin_proto_msgTypes[25]
+	mi := &file_controller_v1_admin_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1791,7 +1884,7 @@ func (x *ElectAwaitingResponse) String() string {
 func (*ElectAwaitingResponse) ProtoMessage() {}
 
 func (x *ElectAwaitingResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_v1_admin_proto_msgTypes[25]
+	mi := &file_controller_v1_admin_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1804,7 +1897,7 @@ func (x *ElectAwaitingResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ElectAwaitingResponse.ProtoReflect.Descriptor instead.
 func (*ElectAwaitingResponse) Descriptor() ([]byte, []int) {
-	return file_controller_v1_admin_proto_rawDescGZIP(), []int{25}
+	return file_controller_v1_admin_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *ElectAwaitingResponse) GetError() *Error {
@@ -1835,6 +1928,13 @@ func (x *ElectAwaitingResponse) GetMetadataOffset() int64 {
 	return 0
 }
 
+func (x *ElectAwaitingResponse) GetRemaining() int32 {
+	if x != nil {
+		return x.Remaining
+	}
+	return 0
+}
+
 // ListStraysRequest asks for the topics that are gone and of which brokers hold data.
 type ListStraysRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1846,7 +1946,7 @@ type ListStraysRequest struct {
 
 func (x *ListStraysRequest) Reset() {
 	*x = ListStraysRequest{}
-	mi := &file_controller_v1_admin_proto_msgTypes[26]
+	mi := &file_controller_v1_admin_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1858,7 +1958,7 @@ func (x *ListStraysRequest) String() string {
 func (*ListStraysRequest) ProtoMessage() {}
 
 func (x *ListStraysRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_v1_admin_proto_msgTypes[26]
+	mi := &file_controller_v1_admin_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1871,7 +1971,7 @@ func (x *ListStraysRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListStraysRequest.ProtoReflect.Descriptor instead.
 func (*ListStraysRequest) Descriptor() ([]byte, []int) {
-	return file_controller_v1_admin_proto_rawDescGZIP(), []int{26}
+	return file_controller_v1_admin_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *ListStraysRequest) GetContext() *RequestContext {
@@ -1894,7 +1994,7 @@ type ListStraysResponse struct {
 
 func (x *ListStraysResponse) Reset() {
 	*x = ListStraysResponse{}
-	mi := &file_controller_v1_admin_proto_msgTypes[27]
+	mi := &file_controller_v1_admin_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1906,7 +2006,7 @@ func (x *ListStraysResponse) String() string {
 func (*ListStraysResponse) ProtoMessage() {}
 
 func (x *ListStraysResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_v1_admin_proto_msgTypes[27]
+	mi := &file_controller_v1_admin_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1919,7 +2019,7 @@ func (x *ListStraysResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListStraysResponse.ProtoReflect.Descriptor instead.
 func (*ListStraysResponse) Descriptor() ([]byte, []int) {
-	return file_controller_v1_admin_proto_rawDescGZIP(), []int{27}
+	return file_controller_v1_admin_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *ListStraysResponse) GetTopics() []*StrayTopic {
@@ -1953,7 +2053,7 @@ type StrayTopic struct {
 
 func (x *StrayTopic) Reset() {
 	*x = StrayTopic{}
-	mi := &file_controller_v1_admin_proto_msgTypes[28]
+	mi := &file_controller_v1_admin_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1965,7 +2065,7 @@ func (x *StrayTopic) String() string {
 func (*StrayTopic) ProtoMessage() {}
 
 func (x *StrayTopic) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_v1_admin_proto_msgTypes[28]
+	mi := &file_controller_v1_admin_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1978,7 +2078,7 @@ func (x *StrayTopic) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StrayTopic.ProtoReflect.Descriptor instead.
 func (*StrayTopic) Descriptor() ([]byte, []int) {
-	return file_controller_v1_admin_proto_rawDescGZIP(), []int{28}
+	return file_controller_v1_admin_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *StrayTopic) GetTopicId() []byte {
@@ -2026,7 +2126,7 @@ type StrayTopicReplica struct {
 
 func (x *StrayTopicReplica) Reset() {
 	*x = StrayTopicReplica{}
-	mi := &file_controller_v1_admin_proto_msgTypes[29]
+	mi := &file_controller_v1_admin_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2038,7 +2138,7 @@ func (x *StrayTopicReplica) String() string {
 func (*StrayTopicReplica) ProtoMessage() {}
 
 func (x *StrayTopicReplica) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_v1_admin_proto_msgTypes[29]
+	mi := &file_controller_v1_admin_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2051,7 +2151,7 @@ func (x *StrayTopicReplica) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StrayTopicReplica.ProtoReflect.Descriptor instead.
 func (*StrayTopicReplica) Descriptor() ([]byte, []int) {
-	return file_controller_v1_admin_proto_rawDescGZIP(), []int{29}
+	return file_controller_v1_admin_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *StrayTopicReplica) GetPartitionId() int32 {
@@ -2099,7 +2199,7 @@ type UndeleteTopicRequest struct {
 
 func (x *UndeleteTopicRequest) Reset() {
 	*x = UndeleteTopicRequest{}
-	mi := &file_controller_v1_admin_proto_msgTypes[30]
+	mi := &file_controller_v1_admin_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2111,7 +2211,7 @@ func (x *UndeleteTopicRequest) String() string {
 func (*UndeleteTopicRequest) ProtoMessage() {}
 
 func (x *UndeleteTopicRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_v1_admin_proto_msgTypes[30]
+	mi := &file_controller_v1_admin_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2124,7 +2224,7 @@ func (x *UndeleteTopicRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UndeleteTopicRequest.ProtoReflect.Descriptor instead.
 func (*UndeleteTopicRequest) Descriptor() ([]byte, []int) {
-	return file_controller_v1_admin_proto_rawDescGZIP(), []int{30}
+	return file_controller_v1_admin_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *UndeleteTopicRequest) GetContext() *RequestContext {
@@ -2170,13 +2270,15 @@ type UndeleteTopicResponse struct {
 	EmptyPartitions []int32 `protobuf:"varint,5,rep,packed,name=empty_partitions,json=emptyPartitions,proto3" json:"empty_partitions,omitempty"`
 	// metadata_offset at which the answer is true.
 	MetadataOffset int64 `protobuf:"varint,6,opt,name=metadata_offset,json=metadataOffset,proto3" json:"metadata_offset,omitempty"`
+	// dropped_configs are keys that the topic had and that this cluster does not accept.
+	DroppedConfigs []string `protobuf:"bytes,7,rep,name=dropped_configs,json=droppedConfigs,proto3" json:"dropped_configs,omitempty"`
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
 }
 
 func (x *UndeleteTopicResponse) Reset() {
 	*x = UndeleteTopicResponse{}
-	mi := &file_controller_v1_admin_proto_msgTypes[31]
+	mi := &file_controller_v1_admin_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2188,7 +2290,7 @@ func (x *UndeleteTopicResponse) String() string {
 func (*UndeleteTopicResponse) ProtoMessage() {}
 
 func (x *UndeleteTopicResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_v1_admin_proto_msgTypes[31]
+	mi := &file_controller_v1_admin_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2201,7 +2303,7 @@ func (x *UndeleteTopicResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UndeleteTopicResponse.ProtoReflect.Descriptor instead.
 func (*UndeleteTopicResponse) Descriptor() ([]byte, []int) {
-	return file_controller_v1_admin_proto_rawDescGZIP(), []int{31}
+	return file_controller_v1_admin_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *UndeleteTopicResponse) GetError() *Error {
@@ -2244,6 +2346,13 @@ func (x *UndeleteTopicResponse) GetMetadataOffset() int64 {
 		return x.MetadataOffset
 	}
 	return 0
+}
+
+func (x *UndeleteTopicResponse) GetDroppedConfigs() []string {
+	if x != nil {
+		return x.DroppedConfigs
+	}
+	return nil
 }
 
 var File_controller_v1_admin_proto protoreflect.FileDescriptor
@@ -2333,7 +2442,7 @@ const file_controller_v1_admin_proto_rawDesc = "" +
 	"\aalready\x18\x03 \x01(\bR\aalready\x12\x1a\n" +
 	"\bawaiting\x18\x04 \x01(\x05R\bawaiting\"N\n" +
 	"\x13ListAwaitingRequest\x127\n" +
-	"\acontext\x18\x01 \x01(\v2\x1d.controller.v1.RequestContextR\acontext\"\xa9\x02\n" +
+	"\acontext\x18\x01 \x01(\v2\x1d.controller.v1.RequestContextR\acontext\"\xbb\x03\n" +
 	"\x14ListAwaitingResponse\x120\n" +
 	"\alineage\x18\x01 \x01(\v2\x16.metadata.v1.LineageIDR\alineage\x12\x1c\n" +
 	"\tconfirmed\x18\x02 \x01(\bR\tconfirmed\x12@\n" +
@@ -2342,7 +2451,18 @@ const file_controller_v1_admin_proto_rawDesc = "" +
 	"partitions\x12=\n" +
 	"\telections\x18\x04 \x03(\v2\x1f.controller.v1.RecoveryElectionR\telections\x12'\n" +
 	"\x0fmetadata_offset\x18\x05 \x01(\x03R\x0emetadataOffset\x12\x17\n" +
-	"\await_ms\x18\x06 \x01(\x03R\x06waitMs\"\xc2\x01\n" +
+	"\await_ms\x18\x06 \x01(\x03R\x06waitMs\x12\x1a\n" +
+	"\bawaiting\x18\a \x01(\x05R\bawaiting\x12-\n" +
+	"\x12recovery_elections\x18\b \x01(\x05R\x11recoveryElections\x12E\n" +
+	"\x0fmissing_brokers\x18\t \x03(\v2\x1c.controller.v1.MissingBrokerR\x0emissingBrokers\"l\n" +
+	"\rMissingBroker\x12\x1b\n" +
+	"\tbroker_id\x18\x01 \x01(\x05R\bbrokerId\x12\x1e\n" +
+	"\n" +
+	"registered\x18\x02 \x01(\bR\n" +
+	"registered\x12\x1e\n" +
+	"\n" +
+	"partitions\x18\x03 \x01(\x05R\n" +
+	"partitions\"\xc2\x01\n" +
 	"\rReplicaReport\x12\x1b\n" +
 	"\tbroker_id\x18\x01 \x01(\x05R\bbrokerId\x12\x18\n" +
 	"\apresent\x18\x02 \x01(\bR\apresent\x12*\n" +
@@ -2373,12 +2493,13 @@ const file_controller_v1_admin_proto_rawDesc = "" +
 	"partitions\x18\x02 \x03(\v2\x1d.controller.v1.TopicPartitionR\n" +
 	"partitions\x12\x10\n" +
 	"\x03now\x18\x03 \x01(\bR\x03now\x12#\n" +
-	"\rvalidate_only\x18\x04 \x01(\bR\fvalidateOnly\"\xe7\x01\n" +
+	"\rvalidate_only\x18\x04 \x01(\bR\fvalidateOnly\"\x85\x02\n" +
 	"\x15ElectAwaitingResponse\x12*\n" +
 	"\x05error\x18\x01 \x01(\v2\x14.controller.v1.ErrorR\x05error\x12=\n" +
 	"\telections\x18\x02 \x03(\v2\x1f.controller.v1.RecoveryElectionR\telections\x12:\n" +
 	"\arefused\x18\x03 \x03(\v2 .controller.v1.ElectLeaderResultR\arefused\x12'\n" +
-	"\x0fmetadata_offset\x18\x04 \x01(\x03R\x0emetadataOffset\"L\n" +
+	"\x0fmetadata_offset\x18\x04 \x01(\x03R\x0emetadataOffset\x12\x1c\n" +
+	"\tremaining\x18\x05 \x01(\x05R\tremaining\"L\n" +
 	"\x11ListStraysRequest\x127\n" +
 	"\acontext\x18\x01 \x01(\v2\x1d.controller.v1.RequestContextR\acontext\"p\n" +
 	"\x12ListStraysResponse\x121\n" +
@@ -2400,14 +2521,15 @@ const file_controller_v1_admin_proto_rawDesc = "" +
 	"\acontext\x18\x01 \x01(\v2\x1d.controller.v1.RequestContextR\acontext\x12\x19\n" +
 	"\btopic_id\x18\x02 \x01(\fR\atopicId\x12\x12\n" +
 	"\x04name\x18\x03 \x01(\tR\x04name\x12#\n" +
-	"\rvalidate_only\x18\x04 \x01(\bR\fvalidateOnly\"\xed\x01\n" +
+	"\rvalidate_only\x18\x04 \x01(\bR\fvalidateOnly\"\x96\x02\n" +
 	"\x15UndeleteTopicResponse\x12*\n" +
 	"\x05error\x18\x01 \x01(\v2\x14.controller.v1.ErrorR\x05error\x12\x19\n" +
 	"\btopic_id\x18\x02 \x01(\fR\atopicId\x12\x12\n" +
 	"\x04name\x18\x03 \x01(\tR\x04name\x12%\n" +
 	"\x0enum_partitions\x18\x04 \x01(\x05R\rnumPartitions\x12)\n" +
 	"\x10empty_partitions\x18\x05 \x03(\x05R\x0femptyPartitions\x12'\n" +
-	"\x0fmetadata_offset\x18\x06 \x01(\x03R\x0emetadataOffset*e\n" +
+	"\x0fmetadata_offset\x18\x06 \x01(\x03R\x0emetadataOffset\x12'\n" +
+	"\x0fdropped_configs\x18\a \x03(\tR\x0edroppedConfigs*e\n" +
 	"\fElectionType\x12\x1d\n" +
 	"\x19ELECTION_TYPE_UNSPECIFIED\x10\x00\x12\x1b\n" +
 	"\x17ELECTION_TYPE_PREFERRED\x10\x01\x12\x19\n" +
@@ -2437,7 +2559,7 @@ func file_controller_v1_admin_proto_rawDescGZIP() []byte {
 }
 
 var file_controller_v1_admin_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_controller_v1_admin_proto_msgTypes = make([]protoimpl.MessageInfo, 32)
+var file_controller_v1_admin_proto_msgTypes = make([]protoimpl.MessageInfo, 33)
 var file_controller_v1_admin_proto_goTypes = []any{
 	(ElectionType)(0),                // 0: controller.v1.ElectionType
 	(*RequestContext)(nil),           // 1: controller.v1.RequestContext
@@ -2461,84 +2583,86 @@ var file_controller_v1_admin_proto_goTypes = []any{
 	(*ConfirmLineageResponse)(nil),   // 19: controller.v1.ConfirmLineageResponse
 	(*ListAwaitingRequest)(nil),      // 20: controller.v1.ListAwaitingRequest
 	(*ListAwaitingResponse)(nil),     // 21: controller.v1.ListAwaitingResponse
-	(*ReplicaReport)(nil),            // 22: controller.v1.ReplicaReport
-	(*AwaitingPartition)(nil),        // 23: controller.v1.AwaitingPartition
-	(*RecoveryElection)(nil),         // 24: controller.v1.RecoveryElection
-	(*ElectAwaitingRequest)(nil),     // 25: controller.v1.ElectAwaitingRequest
-	(*ElectAwaitingResponse)(nil),    // 26: controller.v1.ElectAwaitingResponse
-	(*ListStraysRequest)(nil),        // 27: controller.v1.ListStraysRequest
-	(*ListStraysResponse)(nil),       // 28: controller.v1.ListStraysResponse
-	(*StrayTopic)(nil),               // 29: controller.v1.StrayTopic
-	(*StrayTopicReplica)(nil),        // 30: controller.v1.StrayTopicReplica
-	(*UndeleteTopicRequest)(nil),     // 31: controller.v1.UndeleteTopicRequest
-	(*UndeleteTopicResponse)(nil),    // 32: controller.v1.UndeleteTopicResponse
-	(*v1.Cause)(nil),                 // 33: metadata.v1.Cause
-	(*Error)(nil),                    // 34: controller.v1.Error
-	(*v1.LineageID)(nil),             // 35: metadata.v1.LineageID
+	(*MissingBroker)(nil),            // 22: controller.v1.MissingBroker
+	(*ReplicaReport)(nil),            // 23: controller.v1.ReplicaReport
+	(*AwaitingPartition)(nil),        // 24: controller.v1.AwaitingPartition
+	(*RecoveryElection)(nil),         // 25: controller.v1.RecoveryElection
+	(*ElectAwaitingRequest)(nil),     // 26: controller.v1.ElectAwaitingRequest
+	(*ElectAwaitingResponse)(nil),    // 27: controller.v1.ElectAwaitingResponse
+	(*ListStraysRequest)(nil),        // 28: controller.v1.ListStraysRequest
+	(*ListStraysResponse)(nil),       // 29: controller.v1.ListStraysResponse
+	(*StrayTopic)(nil),               // 30: controller.v1.StrayTopic
+	(*StrayTopicReplica)(nil),        // 31: controller.v1.StrayTopicReplica
+	(*UndeleteTopicRequest)(nil),     // 32: controller.v1.UndeleteTopicRequest
+	(*UndeleteTopicResponse)(nil),    // 33: controller.v1.UndeleteTopicResponse
+	(*v1.Cause)(nil),                 // 34: metadata.v1.Cause
+	(*Error)(nil),                    // 35: controller.v1.Error
+	(*v1.LineageID)(nil),             // 36: metadata.v1.LineageID
 }
 var file_controller_v1_admin_proto_depIdxs = []int32{
-	33, // 0: controller.v1.RequestContext.cause:type_name -> metadata.v1.Cause
+	34, // 0: controller.v1.RequestContext.cause:type_name -> metadata.v1.Cause
 	1,  // 1: controller.v1.CreateTopicsRequest.context:type_name -> controller.v1.RequestContext
 	3,  // 2: controller.v1.CreateTopicsRequest.topics:type_name -> controller.v1.CreatableTopic
 	4,  // 3: controller.v1.CreatableTopic.assignments:type_name -> controller.v1.ReplicaAssignment
 	5,  // 4: controller.v1.CreatableTopic.configs:type_name -> controller.v1.TopicConfig
 	7,  // 5: controller.v1.CreateTopicsResponse.topics:type_name -> controller.v1.CreateTopicResult
-	34, // 6: controller.v1.CreateTopicResult.error:type_name -> controller.v1.Error
+	35, // 6: controller.v1.CreateTopicResult.error:type_name -> controller.v1.Error
 	5,  // 7: controller.v1.CreateTopicResult.configs:type_name -> controller.v1.TopicConfig
 	1,  // 8: controller.v1.DeleteTopicsRequest.context:type_name -> controller.v1.RequestContext
 	9,  // 9: controller.v1.DeleteTopicsRequest.topics:type_name -> controller.v1.DeletableTopic
 	11, // 10: controller.v1.DeleteTopicsResponse.topics:type_name -> controller.v1.DeleteTopicResult
-	34, // 11: controller.v1.DeleteTopicResult.error:type_name -> controller.v1.Error
+	35, // 11: controller.v1.DeleteTopicResult.error:type_name -> controller.v1.Error
 	1,  // 12: controller.v1.ElectLeadersRequest.context:type_name -> controller.v1.RequestContext
 	0,  // 13: controller.v1.ElectLeadersRequest.type:type_name -> controller.v1.ElectionType
 	13, // 14: controller.v1.ElectLeadersRequest.partitions:type_name -> controller.v1.TopicPartition
 	15, // 15: controller.v1.ElectLeadersResponse.partitions:type_name -> controller.v1.ElectLeaderResult
-	34, // 16: controller.v1.ElectLeaderResult.error:type_name -> controller.v1.Error
+	35, // 16: controller.v1.ElectLeaderResult.error:type_name -> controller.v1.Error
 	1,  // 17: controller.v1.UnregisterBrokerRequest.context:type_name -> controller.v1.RequestContext
-	34, // 18: controller.v1.UnregisterBrokerResponse.error:type_name -> controller.v1.Error
+	35, // 18: controller.v1.UnregisterBrokerResponse.error:type_name -> controller.v1.Error
 	1,  // 19: controller.v1.ConfirmLineageRequest.context:type_name -> controller.v1.RequestContext
-	35, // 20: controller.v1.ConfirmLineageRequest.lineage:type_name -> metadata.v1.LineageID
-	34, // 21: controller.v1.ConfirmLineageResponse.error:type_name -> controller.v1.Error
+	36, // 20: controller.v1.ConfirmLineageRequest.lineage:type_name -> metadata.v1.LineageID
+	35, // 21: controller.v1.ConfirmLineageResponse.error:type_name -> controller.v1.Error
 	1,  // 22: controller.v1.ListAwaitingRequest.context:type_name -> controller.v1.RequestContext
-	35, // 23: controller.v1.ListAwaitingResponse.lineage:type_name -> metadata.v1.LineageID
-	23, // 24: controller.v1.ListAwaitingResponse.partitions:type_name -> controller.v1.AwaitingPartition
-	24, // 25: controller.v1.ListAwaitingResponse.elections:type_name -> controller.v1.RecoveryElection
-	22, // 26: controller.v1.AwaitingPartition.reports:type_name -> controller.v1.ReplicaReport
-	22, // 27: controller.v1.RecoveryElection.late:type_name -> controller.v1.ReplicaReport
-	1,  // 28: controller.v1.ElectAwaitingRequest.context:type_name -> controller.v1.RequestContext
-	13, // 29: controller.v1.ElectAwaitingRequest.partitions:type_name -> controller.v1.TopicPartition
-	34, // 30: controller.v1.ElectAwaitingResponse.error:type_name -> controller.v1.Error
-	24, // 31: controller.v1.ElectAwaitingResponse.elections:type_name -> controller.v1.RecoveryElection
-	15, // 32: controller.v1.ElectAwaitingResponse.refused:type_name -> controller.v1.ElectLeaderResult
-	1,  // 33: controller.v1.ListStraysRequest.context:type_name -> controller.v1.RequestContext
-	29, // 34: controller.v1.ListStraysResponse.topics:type_name -> controller.v1.StrayTopic
-	30, // 35: controller.v1.StrayTopic.replicas:type_name -> controller.v1.StrayTopicReplica
-	22, // 36: controller.v1.StrayTopicReplica.report:type_name -> controller.v1.ReplicaReport
-	1,  // 37: controller.v1.UndeleteTopicRequest.context:type_name -> controller.v1.RequestContext
-	34, // 38: controller.v1.UndeleteTopicResponse.error:type_name -> controller.v1.Error
-	2,  // 39: controller.v1.AdminService.CreateTopics:input_type -> controller.v1.CreateTopicsRequest
-	8,  // 40: controller.v1.AdminService.DeleteTopics:input_type -> controller.v1.DeleteTopicsRequest
-	12, // 41: controller.v1.AdminService.ElectLeaders:input_type -> controller.v1.ElectLeadersRequest
-	16, // 42: controller.v1.AdminService.UnregisterBroker:input_type -> controller.v1.UnregisterBrokerRequest
-	18, // 43: controller.v1.AdminService.ConfirmLineage:input_type -> controller.v1.ConfirmLineageRequest
-	20, // 44: controller.v1.AdminService.ListAwaiting:input_type -> controller.v1.ListAwaitingRequest
-	25, // 45: controller.v1.AdminService.ElectAwaiting:input_type -> controller.v1.ElectAwaitingRequest
-	27, // 46: controller.v1.AdminService.ListStrays:input_type -> controller.v1.ListStraysRequest
-	31, // 47: controller.v1.AdminService.UndeleteTopic:input_type -> controller.v1.UndeleteTopicRequest
-	6,  // 48: controller.v1.AdminService.CreateTopics:output_type -> controller.v1.CreateTopicsResponse
-	10, // 49: controller.v1.AdminService.DeleteTopics:output_type -> controller.v1.DeleteTopicsResponse
-	14, // 50: controller.v1.AdminService.ElectLeaders:output_type -> controller.v1.ElectLeadersResponse
-	17, // 51: controller.v1.AdminService.UnregisterBroker:output_type -> controller.v1.UnregisterBrokerResponse
-	19, // 52: controller.v1.AdminService.ConfirmLineage:output_type -> controller.v1.ConfirmLineageResponse
-	21, // 53: controller.v1.AdminService.ListAwaiting:output_type -> controller.v1.ListAwaitingResponse
-	26, // 54: controller.v1.AdminService.ElectAwaiting:output_type -> controller.v1.ElectAwaitingResponse
-	28, // 55: controller.v1.AdminService.ListStrays:output_type -> controller.v1.ListStraysResponse
-	32, // 56: controller.v1.AdminService.UndeleteTopic:output_type -> controller.v1.UndeleteTopicResponse
-	48, // [48:57] is the sub-list for method output_type
-	39, // [39:48] is the sub-list for method input_type
-	39, // [39:39] is the sub-list for extension type_name
-	39, // [39:39] is the sub-list for extension extendee
-	0,  // [0:39] is the sub-list for field type_name
+	36, // 23: controller.v1.ListAwaitingResponse.lineage:type_name -> metadata.v1.LineageID
+	24, // 24: controller.v1.ListAwaitingResponse.partitions:type_name -> controller.v1.AwaitingPartition
+	25, // 25: controller.v1.ListAwaitingResponse.elections:type_name -> controller.v1.RecoveryElection
+	22, // 26: controller.v1.ListAwaitingResponse.missing_brokers:type_name -> controller.v1.MissingBroker
+	23, // 27: controller.v1.AwaitingPartition.reports:type_name -> controller.v1.ReplicaReport
+	23, // 28: controller.v1.RecoveryElection.late:type_name -> controller.v1.ReplicaReport
+	1,  // 29: controller.v1.ElectAwaitingRequest.context:type_name -> controller.v1.RequestContext
+	13, // 30: controller.v1.ElectAwaitingRequest.partitions:type_name -> controller.v1.TopicPartition
+	35, // 31: controller.v1.ElectAwaitingResponse.error:type_name -> controller.v1.Error
+	25, // 32: controller.v1.ElectAwaitingResponse.elections:type_name -> controller.v1.RecoveryElection
+	15, // 33: controller.v1.ElectAwaitingResponse.refused:type_name -> controller.v1.ElectLeaderResult
+	1,  // 34: controller.v1.ListStraysRequest.context:type_name -> controller.v1.RequestContext
+	30, // 35: controller.v1.ListStraysResponse.topics:type_name -> controller.v1.StrayTopic
+	31, // 36: controller.v1.StrayTopic.replicas:type_name -> controller.v1.StrayTopicReplica
+	23, // 37: controller.v1.StrayTopicReplica.report:type_name -> controller.v1.ReplicaReport
+	1,  // 38: controller.v1.UndeleteTopicRequest.context:type_name -> controller.v1.RequestContext
+	35, // 39: controller.v1.UndeleteTopicResponse.error:type_name -> controller.v1.Error
+	2,  // 40: controller.v1.AdminService.CreateTopics:input_type -> controller.v1.CreateTopicsRequest
+	8,  // 41: controller.v1.AdminService.DeleteTopics:input_type -> controller.v1.DeleteTopicsRequest
+	12, // 42: controller.v1.AdminService.ElectLeaders:input_type -> controller.v1.ElectLeadersRequest
+	16, // 43: controller.v1.AdminService.UnregisterBroker:input_type -> controller.v1.UnregisterBrokerRequest
+	18, // 44: controller.v1.AdminService.ConfirmLineage:input_type -> controller.v1.ConfirmLineageRequest
+	20, // 45: controller.v1.AdminService.ListAwaiting:input_type -> controller.v1.ListAwaitingRequest
+	26, // 46: controller.v1.AdminService.ElectAwaiting:input_type -> controller.v1.ElectAwaitingRequest
+	28, // 47: controller.v1.AdminService.ListStrays:input_type -> controller.v1.ListStraysRequest
+	32, // 48: controller.v1.AdminService.UndeleteTopic:input_type -> controller.v1.UndeleteTopicRequest
+	6,  // 49: controller.v1.AdminService.CreateTopics:output_type -> controller.v1.CreateTopicsResponse
+	10, // 50: controller.v1.AdminService.DeleteTopics:output_type -> controller.v1.DeleteTopicsResponse
+	14, // 51: controller.v1.AdminService.ElectLeaders:output_type -> controller.v1.ElectLeadersResponse
+	17, // 52: controller.v1.AdminService.UnregisterBroker:output_type -> controller.v1.UnregisterBrokerResponse
+	19, // 53: controller.v1.AdminService.ConfirmLineage:output_type -> controller.v1.ConfirmLineageResponse
+	21, // 54: controller.v1.AdminService.ListAwaiting:output_type -> controller.v1.ListAwaitingResponse
+	27, // 55: controller.v1.AdminService.ElectAwaiting:output_type -> controller.v1.ElectAwaitingResponse
+	29, // 56: controller.v1.AdminService.ListStrays:output_type -> controller.v1.ListStraysResponse
+	33, // 57: controller.v1.AdminService.UndeleteTopic:output_type -> controller.v1.UndeleteTopicResponse
+	49, // [49:58] is the sub-list for method output_type
+	40, // [40:49] is the sub-list for method input_type
+	40, // [40:40] is the sub-list for extension type_name
+	40, // [40:40] is the sub-list for extension extendee
+	0,  // [0:40] is the sub-list for field type_name
 }
 
 func init() { file_controller_v1_admin_proto_init() }
@@ -2554,7 +2678,7 @@ func file_controller_v1_admin_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_controller_v1_admin_proto_rawDesc), len(file_controller_v1_admin_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   32,
+			NumMessages:   33,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
