@@ -98,7 +98,7 @@ func (s *quorumStatus) add(a answered) {
 		n.Lineage = lineageText(fsm.LineageID{Number: st.GetLineage().GetNumber(), UUID: uuid})
 	}
 	if frozen := st.GetFrozen(); frozen != "" {
-		n.Trouble = frozen
+		n.Trouble, n.Frozen = frozen, true
 	}
 	if n.Active {
 		s.ActiveID = n.ID

@@ -133,6 +133,8 @@ type nodeStatus struct {
 	Active         bool   `json:"active"`
 	Ready          bool   `json:"ready"`
 	Trouble        string `json:"trouble"`
+	// Frozen: the image is not to be trusted. Trouble says why.
+	Frozen bool `json:"-"`
 }
 
 // quorumStatus is the whole output of status.
