@@ -62,6 +62,7 @@ var floors = []string{
 	"cmd/skiff/tool",
 	"cmd/skiff",
 	"cmd/proctest",
+	"cmd/golden",
 	"cmd/torture",
 	"cmd/endtoend",
 	"cmd",

@@ -17,8 +17,7 @@ import (
 // controller cannot be asked in time the answer is REQUEST_TIMED_OUT for each topic: as with Kafka the outcome may be
 // unknown, and a repetition answers TOPIC_ALREADY_EXISTS.
 //
-// From version 5 on the answer lists the topic's configs: those in force where the topic is visible here, else those that were
-// set in the request.
+// From version 5 on the answer lists the topic's configs: those that the request set, and the defaults of the others.
 var createTopicsAPI = api{
 	key:        19,
 	advertised: versions(0, 7),
@@ -56,8 +55,12 @@ func (s *Server) createTopics(ctx context.Context, c *call, req *kmsg.CreateTopi
 	if !req.ValidateOnly {
 		s.awaitMetadata(ctx, created.GetMetadataOffset())
 	}
+	asked := make(map[string][]kmsg.CreateTopicsRequestTopicConfig, len(once))
+	for _, t := range once {
+		asked[t.Topic] = t.Configs
+	}
 	for _, t := range created.GetTopics() {
-		resp.Topics = append(resp.Topics, s.createResult(t))
+		resp.Topics = append(resp.Topics, s.createResult(t, asked[t.GetName()]))
 	}
 	return resp, nil
 }
@@ -74,8 +77,8 @@ func creatable(t kmsg.CreateTopicsRequestTopic) *controllerv1.CreatableTopic {
 	return c
 }
 
-// createResult translates what the controller says of one topic.
-func (s *Server) createResult(t *controllerv1.CreateTopicResult) kmsg.CreateTopicsResponseTopic {
+// createResult translates what the controller says of one topic, for which configs were asked.
+func (s *Server) createResult(t *controllerv1.CreateTopicResult, asked []kmsg.CreateTopicsRequestTopicConfig) kmsg.CreateTopicsResponseTopic {
 	if e := t.GetError(); e != nil {
 		return createFailed(t.GetName(), controllerCode(e.GetCode()), e.GetMessage())
 	}
@@ -83,29 +86,30 @@ func (s *Server) createResult(t *controllerv1.CreateTopicResult) kmsg.CreateTopi
 	m.Topic = t.GetName()
 	copy(m.TopicID[:], t.GetTopicId())
 	m.NumPartitions, m.ReplicationFactor = t.GetNumPartitions(), int16(t.GetReplicationFactor())
-	m.Configs = s.createdConfigs(t)
+	m.Configs = s.createdConfigs(asked)
 	return m
 }
 
-// createdConfigs lists the configs of a new topic.
-func (s *Server) createdConfigs(t *controllerv1.CreateTopicResult) []kmsg.CreateTopicsResponseTopicConfig {
+// createdConfigs lists the configs of a new topic. They do not depend on whether the topic is visible here already, nor
+// on whether its creation was only rehearsed.
+func (s *Server) createdConfigs(asked []kmsg.CreateTopicsRequestTopicConfig) []kmsg.CreateTopicsResponseTopicConfig {
 	list := []kmsg.CreateTopicsResponseTopicConfig{}
-	add := func(name, value string, source topicconfig.Source) {
-		config := kmsg.NewCreateTopicsResponseTopicConfig()
-		config.Name, config.Value, config.Source = name, kmsg.StringPtr(value), int8(source)
-		list = append(list, config)
-	}
 	img := s.config.Image()
-	if img != nil {
-		if _, visible := img.TopicByName(t.GetName()); visible {
-			for _, v := range topicconfig.All(img, s.config.Static, t.GetName()) {
-				add(v.Key.Name, v.Value, v.Source)
-			}
-			return list
-		}
+	if img == nil {
+		return list
 	}
-	for _, e := range t.GetConfigs() {
-		add(e.GetKey(), e.GetValue(), topicconfig.SourceTopic)
+	set := make(map[string]*string, len(asked))
+	for _, c := range asked {
+		set[c.Name] = c.Value
+	}
+	const none = "" // no topic has this name, so what is in force for it is what a topic has by default
+	for _, v := range topicconfig.All(img, s.config.Static, none) {
+		config := kmsg.NewCreateTopicsResponseTopicConfig()
+		config.Name, config.Value, config.Source = v.Key.Name, kmsg.StringPtr(v.Value), int8(v.Source)
+		if value, ok := set[config.Name]; ok {
+			config.Value, config.Source = value, int8(topicconfig.SourceTopic)
+		}
+		list = append(list, config)
 	}
 	return list
 }
@@ -114,6 +118,7 @@ func (s *Server) createdConfigs(t *controllerv1.CreateTopicResult) []kmsg.Create
 func createFailed(name string, code int16, message string) kmsg.CreateTopicsResponseTopic {
 	m := kmsg.NewCreateTopicsResponseTopic()
 	m.Topic, m.ErrorCode, m.ErrorMessage = name, code, messageOf(message)
+	m.Configs = []kmsg.CreateTopicsResponseTopicConfig{}
 	return m
 }
 
