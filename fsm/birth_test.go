@@ -24,6 +24,9 @@ func mustOnlyGrow(tb reporter, old, born *Image) {
 			tb.Fatalf("I19: broker %d has epoch %d, fenced %t", b.ID, b.Epoch, b.Fenced)
 		}
 	}
+	if born.NumAwaiting() != born.NumPartitions() {
+		tb.Fatalf("%d of %d partitions await inventories", born.NumAwaiting(), born.NumPartitions())
+	}
 	if born.NumBrokers() != old.NumBrokers() || born.NumTopics() != old.NumTopics() || born.NumPartitions() != old.NumPartitions() {
 		tb.Fatalf("the birth lost or made up an object")
 	}

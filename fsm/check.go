@@ -164,9 +164,12 @@ func checkIndex(img *Image) *Violation {
 
 func (x *index) compare(got *index) *Violation {
 	const object = "index"
-	if x.partitions != got.partitions || x.numLeaderless != got.numLeaderless || x.numImbalanced != got.numImbalanced {
-		return violation(11, object, "%d partitions, %d leaderless, %d imbalanced, want %d, %d, %d",
-			got.partitions, got.numLeaderless, got.numImbalanced, x.partitions, x.numLeaderless, x.numImbalanced)
+	if x.partitions != got.partitions || x.numLeaderless != got.numLeaderless || x.numImbalanced != got.numImbalanced || x.numAwaiting != got.numAwaiting {
+		return violation(11, object, "%d partitions, %d leaderless, %d imbalanced, %d awaiting, want %d, %d, %d, %d",
+			got.partitions, got.numLeaderless, got.numImbalanced, got.numAwaiting, x.partitions, x.numLeaderless, x.numImbalanced, x.numAwaiting)
+	}
+	if key, same := sameMaps(x.awaiting, got.awaiting, equal); !same {
+		return violation(11, object, "awaiting partitions of topic %s", key)
 	}
 	if key, same := sameMaps(x.leaderless, got.leaderless, equal); !same {
 		return violation(11, object, "leaderless partitions of topic %s", key)

@@ -64,6 +64,8 @@ func brokenImages() []struct {
 		{11, "leaderless partitions", func(img *Image) { img.index.leaderless = img.index.leaderless.Set(uuid(10), 1) }},
 		{11, "the number of leaderless partitions", func(img *Image) { img.index.numLeaderless++ }},
 		{11, "imbalanced partitions", func(img *Image) { img.index.imbalanced = img.index.imbalanced.Set(uuid(10), 7) }},
+		{11, "awaiting partitions", func(img *Image) { img.index.awaiting = img.index.awaiting.Set(uuid(10), 1) }},
+		{11, "the number of awaiting partitions", func(img *Image) { img.index.numAwaiting++ }},
 		{11, "the number of partitions", func(img *Image) { img.index.partitions-- }},
 		{11, "names that collide", func(img *Image) { img.index.removeName("b.b") }},
 		{19, "a broker epoch from the future", breakBroker(3, func(b *Broker) { b.Epoch = 1 << 40 })},

@@ -265,6 +265,14 @@ func (img *Image) Leaderless() iter.Seq[PartitionID] {
 	return img.counted(img.index.leaderless, func(c *chunk, i int) bool { return c.leader(i) == NoLeader })
 }
 
+// NumAwaiting returns the number of partitions that await inventories.
+func (img *Image) NumAwaiting() int { return img.index.numAwaiting }
+
+// Awaiting yields the partitions that await inventories, by topic id and partition. They have no leader either.
+func (img *Image) Awaiting() iter.Seq[PartitionID] {
+	return img.counted(img.index.awaiting, func(c *chunk, i int) bool { return c.awaits(i) })
+}
+
 // NumImbalanced returns the number of partitions that are not led by their first replica.
 func (img *Image) NumImbalanced() int { return img.index.numImbalanced }
 

@@ -29,9 +29,11 @@ type index struct {
 	hosts *immutable.SortedMap[int32, *hostIndex]
 	// leaderless and imbalanced count the partitions without a leader, and those led by another than the first
 	// replica, of each topic that has any. A leaderless partition is imbalanced too.
-	leaderless, imbalanced       *immutable.SortedMap[UUID, int32]
-	numLeaderless, numImbalanced int
-	partitions                   int
+	leaderless, imbalanced *immutable.SortedMap[UUID, int32]
+	// awaiting counts the partitions of each topic that await inventories; they are leaderless too.
+	awaiting                                  *immutable.SortedMap[UUID, int32]
+	numLeaderless, numImbalanced, numAwaiting int
+	partitions                                int
 	// collisions has the names that are equal but for '.' and '_', by their normal form, sorted.
 	collisions *immutable.SortedMap[string, []string]
 }
@@ -54,14 +56,15 @@ func newIndex() index {
 		hosts:      immutable.NewSortedMap[int32, *hostIndex](byID),
 		leaderless: immutable.NewSortedMap[UUID, int32](byUUID),
 		imbalanced: immutable.NewSortedMap[UUID, int32](byUUID),
+		awaiting:   immutable.NewSortedMap[UUID, int32](byUUID),
 		collisions: immutable.NewSortedMap[string, []string](byName),
 	}
 }
 
 // indexChange collects what an entry changes in the indexes for one topic, so that each count is written once.
 type indexChange struct {
-	hosts                              map[int32]hosted
-	leaderless, imbalanced, partitions int32
+	hosts                                        map[int32]hosted
+	leaderless, imbalanced, awaiting, partitions int32
 }
 
 // count adds (sign 1) or removes (sign -1) one partition.
@@ -79,6 +82,9 @@ func (c *indexChange) count(ch *chunk, i int, sign int32) {
 	if leader == NoLeader {
 		c.leaderless += sign
 	}
+	if ch.awaits(i) {
+		c.awaiting += sign
+	}
 	if leader != ch.preferred(i) {
 		c.imbalanced += sign
 	}
@@ -93,7 +99,9 @@ func (x *index) change(topic UUID, c *indexChange) {
 	}
 	x.leaderless = addCount(x.leaderless, topic, c.leaderless)
 	x.imbalanced = addCount(x.imbalanced, topic, c.imbalanced)
+	x.awaiting = addCount(x.awaiting, topic, c.awaiting)
 	x.numLeaderless += int(c.leaderless)
+	x.numAwaiting += int(c.awaiting)
 	x.numImbalanced += int(c.imbalanced)
 	x.partitions += int(c.partitions)
 }

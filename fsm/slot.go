@@ -168,6 +168,14 @@ func (c *chunk) leader(i int) int32 {
 	return c.slots[i].leaderID()
 }
 
+// awaits reports whether partition i awaits inventories without unpacking it.
+func (c *chunk) awaits(i int) bool {
+	if c.slots[i].shape&shapeRare != 0 {
+		return c.rare[i].AwaitingInventory
+	}
+	return c.slots[i].shape&shapeAwaiting != 0
+}
+
 // preferred returns the first replica of partition i without unpacking it.
 func (c *chunk) preferred(i int) int32 {
 	if c.slots[i].shape&shapeRare != 0 {
