@@ -24,7 +24,7 @@ func normal(response any, names map[[16]byte]string) any {
 }
 
 func walk(v reflect.Value, names map[[16]byte]string) any {
-	switch v.Kind() {
+	switch v.Kind() { //nolint:exhaustive // the others are plain values
 	case reflect.Pointer:
 		if v.IsNil() {
 			return nil
