@@ -70,6 +70,8 @@ var controllerCodes = map[controllerv1.ErrorCode]*kerr.Error{
 	controllerv1.ErrorCode_ERROR_CODE_UNFORMATTED:     kerr.NotController,
 	controllerv1.ErrorCode_ERROR_CODE_FROZEN:          kerr.NotController,
 	controllerv1.ErrorCode_ERROR_CODE_OVERLOADED:      kerr.NotController, // nothing was done, and clients repeat after this one
+	// A restored cluster that nobody has confirmed yet: repeating does not help, an operator must look. The message says what to run.
+	controllerv1.ErrorCode_ERROR_CODE_UNCONFIRMED: kerr.PolicyViolation,
 }
 
 // firstOwnCode is the first code of the controller that is not Kafka's.

@@ -22,6 +22,9 @@ const (
 	// that was just elected may need a moment to open its port.
 	fetchBackoffMin = 20 * time.Millisecond
 	fetchBackoffMax = time.Second
+	// registrationPoll is how often a broker that waits to be registered again looks whether it is. No leader takes a
+	// fetch that does not say which registration it is of.
+	registrationPoll = 20 * time.Millisecond
 	// complainInterval is how often the log says that a leader cannot be reached.
 	complainInterval = 30 * time.Second
 	// partitionBackoff is the pause of one partition after the leader refused it (replica.fetch.backoff.ms is 1 s;
@@ -103,6 +106,10 @@ func (f *fetcher) update() int {
 func (f *fetcher) run(ctx context.Context) {
 	defer f.hangUp()
 	for ctx.Err() == nil {
+		if f.m.cfg.BrokerEpoch() < 0 {
+			pause(ctx, registrationPoll)
+			continue
+		}
 		round := f.due(time.Now())
 		if len(round.items) == 0 {
 			f.rest(ctx, round.next)

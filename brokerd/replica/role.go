@@ -116,19 +116,23 @@ func (l *leader) commit(c committed, now time.Time) {
 // followerFetch is the part of a follower's Fetch that tells its state.
 type followerFetch struct {
 	broker      int32
-	brokerEpoch int64 // noEpoch when the follower does not send one
+	brokerEpoch int64 // noEpoch from a broker that is not registered
 	offset      int64 // its log end offset
 	logStart    int64
 }
 
 // fetched takes note of a follower's fetch. It refuses a broker that is no replica, and a fetch of an earlier
-// incarnation than one already seen (I19): an old process's request must not count for the new one.
+// incarnation than one already seen (I19): an old process's request must not count for the new one. Unlike Kafka
+// (KIP-903) it also refuses a fetch without a broker epoch, which could be of any incarnation: every follower sends one.
 func (l *leader) fetched(f followerFetch, v view) error {
 	p, ok := l.followers[f.broker]
 	if !ok {
 		return fmt.Errorf("broker %d is not a replica: %w", f.broker, ErrNotLeaderOrFollower)
 	}
-	if f.brokerEpoch != noEpoch && p.brokerEpoch > f.brokerEpoch {
+	if f.brokerEpoch == noEpoch {
+		return fmt.Errorf("broker %d fetches before it is registered: %w", f.broker, ErrNotLeaderOrFollower)
+	}
+	if p.brokerEpoch > f.brokerEpoch {
 		return fmt.Errorf("broker %d fetches with broker epoch %d after %d: %w", f.broker, f.brokerEpoch, p.brokerEpoch, ErrNotLeaderOrFollower)
 	}
 	p.note(f, l.end, v.now)

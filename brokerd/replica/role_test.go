@@ -104,6 +104,25 @@ func TestFetchOfAnEarlierIncarnationIsRefused(t *testing.T) {
 	}
 }
 
+// TestFetchWithoutABrokerEpochCountsForNothing lets a follower fetch that is not registered: its incarnation is not known.
+func TestFetchWithoutABrokerEpochCountsForNothing(t *testing.T) {
+	l := ledBy1(1, 2)
+	mustFetch(t, l, fetchAt(2, 90), at(1))
+	for _, id := range []int32{2, 3} {
+		f := fetchAt(id, 100)
+		f.brokerEpoch = noEpoch
+		if err := l.fetched(f, at(1)); !errors.Is(err, ErrNotLeaderOrFollower) {
+			t.Fatalf("I19: %v", err)
+		}
+	}
+	if end, epoch := l.followers[2].end, l.followers[2].brokerEpoch; end != 90 || epoch != 12 {
+		t.Fatalf("broker 2 counts up to %d in broker epoch %d", end, epoch)
+	}
+	if _, ok := l.maybeExpand(3, at(1)); ok || l.followers[3].end >= 0 {
+		t.Fatal("I19: broker 3 was wished for on the strength of a fetch without a broker epoch")
+	}
+}
+
 func TestNewLeaderGivesAFullLagWindow(t *testing.T) {
 	l := ledBy1(1, 2, 3)
 	if _, ok := l.maybeShrink(at(30)); ok {
