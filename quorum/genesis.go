@@ -2,6 +2,7 @@ package quorum
 
 import (
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 
@@ -34,7 +35,7 @@ func installGenesis(dir string, p *plan, pin storePin, logger hclog.Logger) erro
 	if err := makeStore(raftDir, pin, logger); err != nil {
 		return err
 	}
-	if err := writeGenesisSnapshot(raftDir, p, logger); err != nil {
+	if err := writeGenesisSnapshot(dir, p, logger); err != nil {
 		return err
 	}
 	for _, d := range []string{raftDir, dir} {
@@ -66,12 +67,8 @@ func makeStore(raftDir string, pin storePin, logger hclog.Logger) (err error) {
 }
 
 // writeGenesisSnapshot writes the snapshot of the plan's first image, which names the voters.
-func writeGenesisSnapshot(raftDir string, p *plan, logger hclog.Logger) error {
-	img, err := p.genesis()
-	if err != nil {
-		return err
-	}
-	snapshots, err := newSnapshotStore(raftDir, logger)
+func writeGenesisSnapshot(dir string, p *plan, logger hclog.Logger) error {
+	snapshots, err := newSnapshotStore(filepath.Join(dir, raftDirName), logger)
 	if err != nil {
 		return err
 	}
@@ -80,7 +77,7 @@ func writeGenesisSnapshot(raftDir string, p *plan, logger hclog.Logger) error {
 	if err != nil {
 		return fmt.Errorf("create the first snapshot: %w", err)
 	}
-	if err := fsm.WriteSnapshot(img, sink); err != nil {
+	if err := p.writeFirstImage(dir, sink); err != nil {
 		sink.Cancel() //nolint:errcheck // the fault that matters is returned
 		return fmt.Errorf("write the first snapshot: %w", err)
 	}
@@ -88,4 +85,16 @@ func writeGenesisSnapshot(raftDir string, p *plan, logger hclog.Logger) error {
 		return fmt.Errorf("complete the first snapshot: %w", err)
 	}
 	return nil
+}
+
+// writeFirstImage writes the image that every voter begins with: the plan's own snapshot, or that of an empty cluster.
+func (p *plan) writeFirstImage(dir string, to io.Writer) error {
+	if p.Snapshot != nil {
+		return copyStaged(dir, p, to)
+	}
+	img, err := p.genesis()
+	if err != nil {
+		return err
+	}
+	return fsm.WriteSnapshot(img, to)
 }

@@ -1,9 +1,14 @@
 package quorum
 
 import (
+	"errors"
 	"fmt"
+	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
+
+	"github.com/skiffmq/skiff/fsm/disk"
 )
 
 // identity is the node's directory and what stands in it. One goroutine uses it at a time: the one that opens the
@@ -12,7 +17,9 @@ type identity struct {
 	cfg  Config
 	meta meta
 	plan *prepared // nil when no plan is prepared
-	lock *os.File
+	// staged is the snapshot that was verified last in this process; nil if there is none.
+	staged *staged
+	lock   *os.File
 }
 
 // openIdentity finds out who the directory is, making it if it is empty. A commit that was interrupted is completed.
@@ -49,7 +56,7 @@ func (id *identity) load() error {
 	}
 	switch {
 	case id.meta.formatted():
-		return id.dropPlan()
+		return id.finish()
 	case id.plan != nil && id.plan.Committing:
 		return id.complete()
 	}
@@ -101,12 +108,15 @@ func (id *identity) prepare(p plan) (refusal string, err error) {
 		}
 		return fmt.Sprintf("node %d is initialised by plan %s for cluster %s; plan %s differs", id.meta.NodeID, held.ID, held.ClusterID, p.ID), nil
 	}
+	if refusal := id.checkStaged(&p); refusal != "" {
+		return refusal, nil
+	}
 	next := &prepared{Plan: p}
 	if err := next.save(id.cfg.DataDir); err != nil {
 		return "", err
 	}
 	id.plan = next
-	return "", nil
+	return "", id.dropStaged(p.ID)
 }
 
 // committed is the plan that can no longer be replaced; nil if there is none.
@@ -141,6 +151,9 @@ func (id *identity) commit(planID string) (refusal string, err error) {
 	if id.meta.formatted() {
 		return "", nil
 	}
+	if err := id.soundToCommit(); err != nil {
+		return err.Error(), nil
+	}
 	next := *id.plan
 	next.Committing = true
 	if err := next.save(id.cfg.DataDir); err != nil {
@@ -148,6 +161,14 @@ func (id *identity) commit(planID string) (refusal string, err error) {
 	}
 	id.plan = &next
 	return "", id.complete()
+}
+
+// soundToCommit looks at the snapshot's bytes once more: after the first write of the commit there is no way back.
+func (id *identity) soundToCommit() error {
+	if id.plan.Plan.Snapshot == nil {
+		return nil
+	}
+	return copyStaged(id.cfg.DataDir, &id.plan.Plan, io.Discard)
 }
 
 // complete carries out a plan whose commit has begun: store and first snapshot, then meta, then the plan's end. Each
@@ -158,6 +179,9 @@ func (id *identity) complete() error {
 		return refuse("mount the volume that belongs to this node", "plan %s: %w", id.plan.Plan.ID, err)
 	}
 	if err := installGenesis(id.cfg.DataDir, &id.plan.Plan, pin, quietly(id.cfg.Logger)); err != nil {
+		if errors.Is(err, disk.ErrDamaged) || errors.Is(err, fs.ErrNotExist) {
+			return cannotStart(id.meta.self(), "plan %s cannot be completed: %w", id.plan.Plan.ID, err)
+		}
 		return err
 	}
 	next := id.meta
@@ -166,16 +190,16 @@ func (id *identity) complete() error {
 		return err
 	}
 	id.meta = next
-	return id.dropPlan()
+	return id.finish()
 }
 
-// dropPlan removes the plan file: meta has its content.
-func (id *identity) dropPlan() error {
-	id.plan = nil
+// finish removes the plan, of which meta has the content, and then its snapshot, which is Raft's first.
+func (id *identity) finish() error {
+	id.plan, id.staged = nil, nil
 	if err := os.Remove(filepath.Join(id.cfg.DataDir, planFile)); err != nil && !os.IsNotExist(err) {
 		return fmt.Errorf("remove the plan that was carried out: %w", err)
 	}
-	return nil
+	return id.dropStaged()
 }
 
 func (id *identity) raftDir() string { return filepath.Join(id.cfg.DataDir, raftDirName) }

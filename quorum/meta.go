@@ -20,8 +20,9 @@ import (
 const (
 	metaFile = "meta"
 	planFile = "plan"
-	// metaFormat is the version of both files; a reader that meets a newer one refuses.
-	metaFormat = 1
+	// metaFormat is the newest version of both files; a reader that meets a newer one refuses. Version 2 knows plans
+	// with a snapshot, and a file without one is still written as version 1.
+	metaFormat = 2
 	// smallFileMax bounds both files: a plan of 100 voters has some 20 KiB.
 	smallFileMax = 256 << 10
 )
@@ -65,6 +66,8 @@ type plan struct {
 	ClusterID string      `json:"cluster_id"`
 	Lineage   planLineage `json:"lineage"`
 	Voters    []planVoter `json:"voters"`
+	// Snapshot that the lineage begins with; nil for init, whose lineage begins empty.
+	Snapshot *planSnapshot `json:"snapshot,omitempty"`
 }
 
 type planLineage struct {
@@ -135,7 +138,7 @@ func (m *meta) save(dir string) error {
 	if m.formatted() {
 		m.StoreKind, m.StoreText, m.StoreFormat = m.Store.Kind, m.Store.UUID.String(), m.Store.Format
 	}
-	return writeSmall(filepath.Join(dir, metaFile), metaMagic, m)
+	return writeSmall(filepath.Join(dir, metaFile), metaMagic, m.Plan.format(), m)
 }
 
 // loadPlan reads the plan file of dir; nil if there is none.
@@ -155,7 +158,7 @@ func loadPlan(dir string) (*prepared, error) {
 }
 
 func (p *prepared) save(dir string) error {
-	return writeSmall(filepath.Join(dir, planFile), planMagic, p)
+	return writeSmall(filepath.Join(dir, planFile), planMagic, p.Plan.format(), p)
 }
 
 func readSmall(path, magic string, into any) error {
@@ -178,12 +181,20 @@ func readSmall(path, magic string, into any) error {
 	return nil
 }
 
-func writeSmall(path, magic string, from any) error {
+// format is the version of a file that holds the plan, or none.
+func (p *plan) format() uint32 {
+	if p != nil && p.Snapshot != nil {
+		return metaFormat
+	}
+	return 1
+}
+
+func writeSmall(path, magic string, version uint32, from any) error {
 	payload, err := json.MarshalIndent(from, "", "  ")
 	if err != nil {
 		return fmt.Errorf("encode %s: %w", path, err)
 	}
-	return disk.WriteSealed(path, magic, metaFormat, append(payload, '\n'))
+	return disk.WriteSealed(path, magic, version, append(payload, '\n'))
 }
 
 // planFromProto reads a plan from the wire.
@@ -207,6 +218,9 @@ func planFromProto(p *quorumv1.Plan) (plan, error) {
 		}
 		out.Voters = append(out.Voters, planVoter{NodeID: v.GetNodeId(), DirectoryID: directory.String(), Address: v.GetAddress()})
 	}
+	if out.Snapshot, err = planSnapshotFromProto(p.GetSnapshot()); err != nil {
+		return plan{}, err
+	}
 	return out, out.check()
 }
 
@@ -215,7 +229,7 @@ func (p *plan) toProto() *quorumv1.Plan {
 	if p == nil {
 		return nil
 	}
-	out := &quorumv1.Plan{PlanId: uuidBytes(p.ID), ClusterId: p.ClusterID, Lineage: p.lineageProto()}
+	out := &quorumv1.Plan{PlanId: uuidBytes(p.ID), ClusterId: p.ClusterID, Lineage: p.lineageProto(), Snapshot: p.Snapshot.toProto()}
 	for _, v := range p.Voters {
 		out.Voters = append(out.Voters, &quorumv1.Voter{NodeId: v.NodeID, DirectoryId: uuidBytes(v.DirectoryID), Address: v.Address})
 	}

@@ -29,6 +29,11 @@ func (p *plan) check() error {
 	if n := len(p.Voters); n == 0 || n > votersMax {
 		return fmt.Errorf("%d voters; a plan has 1 to %d", n, votersMax)
 	}
+	if p.Snapshot != nil {
+		if err := p.Snapshot.check(); err != nil {
+			return err
+		}
+	}
 	return checkVoters(p.Voters)
 }
 
@@ -59,7 +64,8 @@ func checkVoters(voters []planVoter) error {
 
 // equal tells whether two plans are one: the same id and the same content.
 func (p *plan) equal(q *plan) bool {
-	return p.ID == q.ID && p.ClusterID == q.ClusterID && p.Lineage == q.Lineage && slices.Equal(p.Voters, q.Voters)
+	return p.ID == q.ID && p.ClusterID == q.ClusterID && p.Lineage == q.Lineage && slices.Equal(p.Voters, q.Voters) &&
+		(p.Snapshot == nil) == (q.Snapshot == nil) && (p.Snapshot == nil || *p.Snapshot == *q.Snapshot)
 }
 
 // lineage that the plan begins.
@@ -108,7 +114,7 @@ func (p *plan) configuration() raft.Configuration {
 	return c
 }
 
-// genesis is the image that every voter begins with.
+// genesis is the image that every voter of a plan without a snapshot begins with.
 func (p *plan) genesis() (*fsm.Image, error) {
 	lineage := p.lineage()
 	img, err := fsm.Genesis(&metadatav1.LineageStarted{

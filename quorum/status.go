@@ -134,6 +134,7 @@ func (n *Node) statusProto() *quorumv1.StatusResponse {
 		id, digest := img.Lineage().ID, img.Digest()
 		out.Lineage = &metadatav1.LineageID{Number: id.Number, Uuid: id.UUID.Bytes()}
 		out.NextMetadataOffset, out.ControllerEpoch, out.Digest = img.NextOffset(), img.ControllerEpoch(), digest[:]
+		out.Unconfirmed = !img.Confirmed()
 	}
 	if m := n.member.Load(); m != nil {
 		out.Voters = m.votersProto()
