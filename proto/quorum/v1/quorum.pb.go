@@ -993,7 +993,9 @@ func (x *RegisterControllerResponse) GetMetadataOffset() int64 {
 
 // SaveSnapshotRequest asks for a snapshot.
 type SaveSnapshotRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// as_of asks for an earlier state out of the node's history instead of the present one.
+	AsOf          *AsOf `protobuf:"bytes,1,opt,name=as_of,json=asOf,proto3,oneof" json:"as_of,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1026,6 +1028,13 @@ func (x *SaveSnapshotRequest) ProtoReflect() protoreflect.Message {
 // Deprecated: Use SaveSnapshotRequest.ProtoReflect.Descriptor instead.
 func (*SaveSnapshotRequest) Descriptor() ([]byte, []int) {
 	return file_quorum_v1_quorum_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *SaveSnapshotRequest) GetAsOf() *AsOf {
+	if x != nil {
+		return x.AsOf
+	}
+	return nil
 }
 
 // SaveSnapshotResponse is a part of a snapshot: begin, then bytes, then end.
@@ -1383,7 +1392,7 @@ var File_quorum_v1_quorum_proto protoreflect.FileDescriptor
 
 const file_quorum_v1_quorum_proto_rawDesc = "" +
 	"\n" +
-	"\x16quorum/v1/quorum.proto\x12\tquorum.v1\x1a\x18metadata/v1/record.proto\"]\n" +
+	"\x16quorum/v1/quorum.proto\x12\tquorum.v1\x1a\x18metadata/v1/record.proto\x1a\x17quorum/v1/history.proto\"]\n" +
 	"\x05Voter\x12\x17\n" +
 	"\anode_id\x18\x01 \x01(\x05R\x06nodeId\x12!\n" +
 	"\fdirectory_id\x18\x02 \x01(\fR\vdirectoryId\x12\x18\n" +
@@ -1449,8 +1458,10 @@ const file_quorum_v1_quorum_proto_rawDesc = "" +
 	"\x19RegisterControllerRequest\x12E\n" +
 	"\fregistration\x18\x01 \x01(\v2!.metadata.v1.ControllerRegisteredR\fregistration\"E\n" +
 	"\x1aRegisterControllerResponse\x12'\n" +
-	"\x0fmetadata_offset\x18\x01 \x01(\x03R\x0emetadataOffset\"\x15\n" +
-	"\x13SaveSnapshotRequest\"\x9a\x01\n" +
+	"\x0fmetadata_offset\x18\x01 \x01(\x03R\x0emetadataOffset\"J\n" +
+	"\x13SaveSnapshotRequest\x12)\n" +
+	"\x05as_of\x18\x01 \x01(\v2\x0f.quorum.v1.AsOfH\x00R\x04asOf\x88\x01\x01B\b\n" +
+	"\x06_as_of\"\x9a\x01\n" +
 	"\x14SaveSnapshotResponse\x124\n" +
 	"\x05begin\x18\x01 \x01(\v2\x1c.quorum.v1.SaveSnapshotBeginH\x00R\x05begin\x12\x14\n" +
 	"\x04data\x18\x02 \x01(\fH\x00R\x04data\x12.\n" +
@@ -1527,6 +1538,7 @@ var file_quorum_v1_quorum_proto_goTypes = []any{
 	(*StageSnapshotResponse)(nil),      // 19: quorum.v1.StageSnapshotResponse
 	(*v1.LineageID)(nil),               // 20: metadata.v1.LineageID
 	(*v1.ControllerRegistered)(nil),    // 21: metadata.v1.ControllerRegistered
+	(*AsOf)(nil),                       // 22: quorum.v1.AsOf
 }
 var file_quorum_v1_quorum_proto_depIdxs = []int32{
 	20, // 0: quorum.v1.Plan.lineage:type_name -> metadata.v1.LineageID
@@ -1540,30 +1552,31 @@ var file_quorum_v1_quorum_proto_depIdxs = []int32{
 	5,  // 8: quorum.v1.PrepareResponse.status:type_name -> quorum.v1.StatusResponse
 	5,  // 9: quorum.v1.CommitResponse.status:type_name -> quorum.v1.StatusResponse
 	21, // 10: quorum.v1.RegisterControllerRequest.registration:type_name -> metadata.v1.ControllerRegistered
-	16, // 11: quorum.v1.SaveSnapshotResponse.begin:type_name -> quorum.v1.SaveSnapshotBegin
-	17, // 12: quorum.v1.SaveSnapshotResponse.end:type_name -> quorum.v1.SaveSnapshotEnd
-	20, // 13: quorum.v1.SaveSnapshotBegin.lineage:type_name -> metadata.v1.LineageID
-	3,  // 14: quorum.v1.StageSnapshotRequest.snapshot:type_name -> quorum.v1.PlanSnapshot
-	5,  // 15: quorum.v1.StageSnapshotResponse.status:type_name -> quorum.v1.StatusResponse
-	4,  // 16: quorum.v1.QuorumService.Status:input_type -> quorum.v1.StatusRequest
-	6,  // 17: quorum.v1.QuorumService.Prepare:input_type -> quorum.v1.PrepareRequest
-	8,  // 18: quorum.v1.QuorumService.Commit:input_type -> quorum.v1.CommitRequest
-	10, // 19: quorum.v1.QuorumService.TransferLeadership:input_type -> quorum.v1.TransferLeadershipRequest
-	12, // 20: quorum.v1.QuorumService.RegisterController:input_type -> quorum.v1.RegisterControllerRequest
-	14, // 21: quorum.v1.QuorumService.SaveSnapshot:input_type -> quorum.v1.SaveSnapshotRequest
-	18, // 22: quorum.v1.QuorumService.StageSnapshot:input_type -> quorum.v1.StageSnapshotRequest
-	5,  // 23: quorum.v1.QuorumService.Status:output_type -> quorum.v1.StatusResponse
-	7,  // 24: quorum.v1.QuorumService.Prepare:output_type -> quorum.v1.PrepareResponse
-	9,  // 25: quorum.v1.QuorumService.Commit:output_type -> quorum.v1.CommitResponse
-	11, // 26: quorum.v1.QuorumService.TransferLeadership:output_type -> quorum.v1.TransferLeadershipResponse
-	13, // 27: quorum.v1.QuorumService.RegisterController:output_type -> quorum.v1.RegisterControllerResponse
-	15, // 28: quorum.v1.QuorumService.SaveSnapshot:output_type -> quorum.v1.SaveSnapshotResponse
-	19, // 29: quorum.v1.QuorumService.StageSnapshot:output_type -> quorum.v1.StageSnapshotResponse
-	23, // [23:30] is the sub-list for method output_type
-	16, // [16:23] is the sub-list for method input_type
-	16, // [16:16] is the sub-list for extension type_name
-	16, // [16:16] is the sub-list for extension extendee
-	0,  // [0:16] is the sub-list for field type_name
+	22, // 11: quorum.v1.SaveSnapshotRequest.as_of:type_name -> quorum.v1.AsOf
+	16, // 12: quorum.v1.SaveSnapshotResponse.begin:type_name -> quorum.v1.SaveSnapshotBegin
+	17, // 13: quorum.v1.SaveSnapshotResponse.end:type_name -> quorum.v1.SaveSnapshotEnd
+	20, // 14: quorum.v1.SaveSnapshotBegin.lineage:type_name -> metadata.v1.LineageID
+	3,  // 15: quorum.v1.StageSnapshotRequest.snapshot:type_name -> quorum.v1.PlanSnapshot
+	5,  // 16: quorum.v1.StageSnapshotResponse.status:type_name -> quorum.v1.StatusResponse
+	4,  // 17: quorum.v1.QuorumService.Status:input_type -> quorum.v1.StatusRequest
+	6,  // 18: quorum.v1.QuorumService.Prepare:input_type -> quorum.v1.PrepareRequest
+	8,  // 19: quorum.v1.QuorumService.Commit:input_type -> quorum.v1.CommitRequest
+	10, // 20: quorum.v1.QuorumService.TransferLeadership:input_type -> quorum.v1.TransferLeadershipRequest
+	12, // 21: quorum.v1.QuorumService.RegisterController:input_type -> quorum.v1.RegisterControllerRequest
+	14, // 22: quorum.v1.QuorumService.SaveSnapshot:input_type -> quorum.v1.SaveSnapshotRequest
+	18, // 23: quorum.v1.QuorumService.StageSnapshot:input_type -> quorum.v1.StageSnapshotRequest
+	5,  // 24: quorum.v1.QuorumService.Status:output_type -> quorum.v1.StatusResponse
+	7,  // 25: quorum.v1.QuorumService.Prepare:output_type -> quorum.v1.PrepareResponse
+	9,  // 26: quorum.v1.QuorumService.Commit:output_type -> quorum.v1.CommitResponse
+	11, // 27: quorum.v1.QuorumService.TransferLeadership:output_type -> quorum.v1.TransferLeadershipResponse
+	13, // 28: quorum.v1.QuorumService.RegisterController:output_type -> quorum.v1.RegisterControllerResponse
+	15, // 29: quorum.v1.QuorumService.SaveSnapshot:output_type -> quorum.v1.SaveSnapshotResponse
+	19, // 30: quorum.v1.QuorumService.StageSnapshot:output_type -> quorum.v1.StageSnapshotResponse
+	24, // [24:31] is the sub-list for method output_type
+	17, // [17:24] is the sub-list for method input_type
+	17, // [17:17] is the sub-list for extension type_name
+	17, // [17:17] is the sub-list for extension extendee
+	0,  // [0:17] is the sub-list for field type_name
 }
 
 func init() { file_quorum_v1_quorum_proto_init() }
@@ -1571,7 +1584,9 @@ func file_quorum_v1_quorum_proto_init() {
 	if File_quorum_v1_quorum_proto != nil {
 		return
 	}
+	file_quorum_v1_history_proto_init()
 	file_quorum_v1_quorum_proto_msgTypes[1].OneofWrappers = []any{}
+	file_quorum_v1_quorum_proto_msgTypes[13].OneofWrappers = []any{}
 	file_quorum_v1_quorum_proto_msgTypes[14].OneofWrappers = []any{
 		(*SaveSnapshotResponse_Begin)(nil),
 		(*SaveSnapshotResponse_Data)(nil),
