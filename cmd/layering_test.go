@@ -32,6 +32,7 @@ var floors = []string{
 	"quorum/client",
 	"quorum/transport",
 	"quorum/bootstrap",
+	"quorum/archive",
 	"quorum",
 	"quorum/quorumtest",
 

@@ -75,6 +75,8 @@ type Config struct {
 	SnapshotInterval time.Duration
 	// TrailingBytes of log kept behind the last snapshot, for followers that lag; 0 for the default.
 	TrailingBytes int64
+	// Archive of snapshots that the node keeps; without a directory it keeps none.
+	Archive ArchiveConfig
 	// SessionTimeout after which a silent broker is fenced; 0 for the default.
 	SessionTimeout time.Duration
 	// Defaults of requests that leave values open.
@@ -101,6 +103,7 @@ func (c Config) withDefaults() Config {
 	if c.TrailingBytes <= 0 {
 		c.TrailingBytes = DefaultTrailingBytes
 	}
+	c.Archive = c.Archive.withDefaults()
 	if c.SessionTimeout <= 0 {
 		c.SessionTimeout = DefaultSessionTimeout
 	}

@@ -39,6 +39,7 @@ func newGauges(n *Node) *gauges {
 	g.add("skiff_raft_store_stalled", "1 while an operation of the raft store takes too long.", func(n *Node, _ Status) float64 {
 		return memberValue(n, func(m *member) float64 { return number(m.stall.Load() != nil) })
 	})
+	g.addArchive()
 	g.count("skiff_entries_dropped_total", "Entries that failed the guard.", func(n *Node, _ Status) float64 {
 		return memberValue(n, func(m *member) float64 { return float64(m.machine.dropped.Load()) })
 	})

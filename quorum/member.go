@@ -18,6 +18,7 @@ import (
 	"github.com/skiffmq/skiff/fsm"
 	metadatav1 "github.com/skiffmq/skiff/proto/metadata/v1"
 	"github.com/skiffmq/skiff/quorum/active"
+	"github.com/skiffmq/skiff/quorum/archive"
 	"github.com/skiffmq/skiff/quorum/controller"
 	"github.com/skiffmq/skiff/quorum/feed"
 	"github.com/skiffmq/skiff/quorum/transport"
@@ -43,6 +44,7 @@ type member struct {
 	loop     *active.Loop
 	proposer *proposer
 	snaps    *snapshotter
+	archive  *archive.Archive // nil if none is kept
 	server   *grpc.Server
 	metrics  *metrics
 	// frozen wakes followLeadership when the image freezes.
@@ -72,6 +74,7 @@ func openMember(n *Node) (*member, error) {
 	m.ctx, m.cancel = context.WithCancel(context.Background())
 	m.machine = m.newMachine()
 	m.loop = active.New(m.loopConfig())
+	m.archive = m.newArchive()
 	if err := m.openStore(id); err != nil {
 		m.cancel()
 		return nil, err
@@ -182,6 +185,9 @@ func (m *member) run() {
 	m.wg.Go(m.watchStore)
 	m.wg.Go(m.register)
 	m.wg.Go(m.snaps.run)
+	if m.archive != nil {
+		m.wg.Go(func() { m.archive.Run(m.ctx) })
+	}
 	m.serving.Store(true)
 	m.node.mux.HandleRaft(m.layer.Admit)
 	m.logger.Info("this node is a member of the quorum", "raft-id", m.self.String(), "cluster-id", m.plan.ClusterID,

@@ -11,6 +11,7 @@ import (
 	"github.com/skiffmq/skiff/fsm"
 	metadatav1 "github.com/skiffmq/skiff/proto/metadata/v1"
 	quorumv1 "github.com/skiffmq/skiff/proto/quorum/v1"
+	"github.com/skiffmq/skiff/quorum/archive"
 	"github.com/skiffmq/skiff/quorum/transport"
 )
 
@@ -41,6 +42,8 @@ type Status struct {
 	LeaderContactAge time.Duration
 	// LastIndex, CommitIndex, AppliedIndex and SnapshotIndex are Raft's.
 	LastIndex, CommitIndex, AppliedIndex, SnapshotIndex uint64
+	// Archive of snapshots; nil if the node keeps none.
+	Archive *archive.Status
 	// Ready tells that the node serves, and NotReady why it does not.
 	Ready    bool
 	NotReady string
@@ -67,6 +70,10 @@ func (m *member) fillStatus(s *Status) {
 	s.LeaderContactAge = m.leaderContactAge()
 	s.LastIndex, s.CommitIndex, s.AppliedIndex = m.raft.LastIndex(), m.raft.CommitIndex(), m.raft.AppliedIndex()
 	s.SnapshotIndex = m.snaps.index.Load()
+	if m.archive != nil {
+		archived := m.archive.Status()
+		s.Archive = &archived
+	}
 	if f := m.machine.fault.Load(); f != nil {
 		s.Frozen = f.Error()
 	}

@@ -51,6 +51,23 @@ type QuorumStatus struct {
 	ActiveController string `json:"active_controller"`
 	// Frozen tells why the image is frozen, empty if it is not.
 	Frozen string `json:"frozen"`
+	// SnapshotArchive is left out where none is kept.
+	SnapshotArchive *SnapshotArchive `json:"snapshot_archive,omitempty"`
+}
+
+// SnapshotArchive is how the archive of snapshots does. Times are RFC 3339, empty for never since the process started.
+type SnapshotArchive struct {
+	// Dir of the archive.
+	Dir string `json:"dir"`
+	// LastSuccess is when the archive last held all there was to hold, LastWritten when a file was last written.
+	LastSuccess string `json:"last_success"`
+	LastWritten string `json:"last_written"`
+	// LastFile is the newest file of the present lineage.
+	LastFile string `json:"last_file"`
+	// LastError is why the last attempt that failed did; it stays after a success. Failing tells that it was the last.
+	LastError   string `json:"last_error"`
+	LastErrorAt string `json:"last_error_at"`
+	Failing     bool   `json:"failing"`
 }
 
 // BrokerStatus is what a broker adds.

@@ -26,6 +26,20 @@ type Quorum struct {
 	SnapshotBytes int64
 	// SnapshotInterval after which one is taken if anything changed; 0 for never.
 	SnapshotInterval time.Duration
+	// Archive of snapshots.
+	Archive Archive
+}
+
+// Archive is where and how long snapshots are archived.
+type Archive struct {
+	// Dir is absolute; empty for no archive.
+	Dir string
+	// Interval between two files.
+	Interval time.Duration
+	// RetentionCount of files that stay, negative for all.
+	RetentionCount int
+	// RetentionAge of files that stay, negative for ever.
+	RetentionAge time.Duration
 }
 
 // LoadQuorum reads the configuration of quorumd. The error is an [*ExitError].
@@ -52,6 +66,9 @@ func (v *Values) quorum() (*Quorum, error) {
 	if q.Peers, err = parsePeers(v.text("controller.quorum.peers")); err != nil {
 		return nil, v.problem("controller.quorum.peers", "write id@host:port", "%v", err)
 	}
+	if q.Archive, err = v.archive(); err != nil {
+		return nil, err
+	}
 	if q.DataDir, err = v.metadataDirectory(); err != nil {
 		return nil, err
 	}
@@ -59,6 +76,26 @@ func (v *Values) quorum() (*Quorum, error) {
 		return nil, err
 	}
 	return q, nil
+}
+
+// archive reads the keys of the archive. 0 files would be none at all, which is refused.
+func (v *Values) archive() (Archive, error) {
+	a := Archive{
+		Interval:       v.millis("snapshot.archive.interval.ms"),
+		RetentionCount: int(v.int32("snapshot.archive.retention.count")),
+		RetentionAge:   v.millis("snapshot.archive.retention.ms"),
+	}
+	if a.RetentionCount == 0 {
+		return a, v.problem("snapshot.archive.retention.count", "set 1 or more, or -1 for all", "an archive keeps at least one file")
+	}
+	if dir := v.text("snapshot.archive.dir"); dir != "" {
+		path, err := filepath.Abs(dir)
+		if err != nil {
+			return a, v.problem("snapshot.archive.dir", "give an absolute path", "%v", err)
+		}
+		a.Dir = path
+	}
+	return a, nil
 }
 
 // quorumListener finds the quorum's listener among listeners.

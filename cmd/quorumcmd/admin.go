@@ -57,10 +57,24 @@ func adminStatus(s quorum.Status) admin.Status {
 			Active: s.Active, ActiveController: s.ActiveController, Frozen: s.Frozen,
 		},
 	}
+	if a := s.Archive; a != nil {
+		out.SnapshotArchive = &admin.SnapshotArchive{
+			Dir: a.Dir, LastSuccess: timeText(a.LastSuccess), LastWritten: timeText(a.LastWritten), LastFile: a.LastFile,
+			LastError: a.LastError, LastErrorAt: timeText(a.LastErrorAt), Failing: a.Failing,
+		}
+	}
 	if img := s.Image; img != nil {
 		id := img.Lineage().ID
 		out.Lineage = admin.Lineage{Number: id.Number, UUID: id.UUID.String()}
 		out.MetadataOffset, out.ControllerEpoch, out.Digest = img.AppliedOffset(), img.ControllerEpoch(), img.Digest().String()
 	}
 	return out
+}
+
+// timeText is RFC 3339, empty for never.
+func timeText(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return t.UTC().Format(time.RFC3339)
 }

@@ -102,6 +102,7 @@ func nodeConfig(cfg *config.Quorum, logger hclog.Logger, registry *prometheus.Re
 		Multiplier:       cfg.Multiplier,
 		SnapshotBytes:    cfg.SnapshotBytes,
 		SnapshotInterval: cfg.SnapshotInterval,
+		Archive:          quorum.ArchiveConfig(cfg.Archive),
 		SessionTimeout:   cfg.SessionTimeout,
 		Defaults:         defaults(cfg),
 		Logger:           logger,
