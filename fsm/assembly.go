@@ -13,6 +13,8 @@ type assembly struct {
 	names       *immutable.SortedMapBuilder[string, UUID]
 	configs     *immutable.SortedMapBuilder[ConfigResource, []ConfigEntry]
 	recoveries  *immutable.SortedMapBuilder[PartitionID, *RecoveryElection]
+	features    *immutable.SortedMapBuilder[string, int32]
+	quotas      *immutable.SortedMapBuilder[quotaID, float64]
 	index       *indexBuilder
 	// topic is the one whose partitions are being added.
 	topic *Topic
@@ -26,6 +28,8 @@ func newAssembly() *assembly {
 		names:       immutable.NewSortedMapBuilder[string, UUID](byName),
 		configs:     immutable.NewSortedMapBuilder[ConfigResource, []ConfigEntry](byResource),
 		recoveries:  immutable.NewSortedMapBuilder[PartitionID, *RecoveryElection](byPartition),
+		features:    immutable.NewSortedMapBuilder[string, int32](byName),
+		quotas:      immutable.NewSortedMapBuilder[quotaID, float64](quotaIDs{}),
 		index:       newIndexBuilder(),
 	}
 }
@@ -74,6 +78,7 @@ func (a *assembly) image(g guard, objects sum) *Image {
 	img.brokers, img.controllers = a.brokers.Map(), a.controllers.Map()
 	img.topics, img.names = a.topics.Map(), a.names.Map()
 	img.configs, img.recoveries = a.configs.Map(), a.recoveries.Map()
+	img.features, img.quotas = a.features.Map(), a.quotas.Map()
 	img.index = a.index.finish()
 	img.objects = objects
 	img.seal()

@@ -61,6 +61,12 @@ func Rebirth(img *Image, b Birth) (*Image, error) {
 		r, entries, _ := it.Next()
 		a.configs.Set(r, entries)
 	}
+	for name, level := range img.FeatureLevels() {
+		a.features.Set(name, level)
+	}
+	for q := range img.Quotas() {
+		a.quotas.Set(q.id(), q.Value)
+	}
 	born := a.image(g, sum{})
 	born.objects = born.sumObjects()
 	born.seal()

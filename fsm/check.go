@@ -11,7 +11,7 @@ import (
 // first invariant that does not hold.
 func Check(img *Image) error {
 	for _, check := range []func(*Image) *Violation{
-		checkGuardState, checkRegistrations, checkNames, checkTopics, checkConfigs, checkRecoveries, checkIndex, checkImageDigest,
+		checkGuardState, checkRegistrations, checkNames, checkTopics, checkConfigs, checkRecoveries, checkFeatures, checkQuotas, checkIndex, checkImageDigest,
 	} {
 		if v := check(img); v != nil {
 			return v
@@ -240,6 +240,12 @@ func (img *Image) sumObjects() sum {
 	}
 	for id, e := range img.RecoveryElections() {
 		objects = objects.add(e.sum(id))
+	}
+	for name, level := range img.FeatureLevels() {
+		objects = objects.add(featureSum(name, level))
+	}
+	for q := range img.Quotas() {
+		objects = objects.add(q.sum())
 	}
 	for t := range img.Topics() {
 		objects = objects.add(topicSum(t.id, t.name))

@@ -24,6 +24,10 @@ type Delta struct {
 	Controllers []int32
 	// Recoveries are the partitions of which an election without every inventory was stated, amended or forgotten.
 	Recoveries []PartitionID
+	// Features are the names of features whose level was stated.
+	Features []string
+	// Quotas are the kinds of clients of which a quota was set or removed.
+	Quotas []QuotaEntity
 	// ProducerIDs says that producer ids were given out.
 	ProducerIDs bool
 	// Claimed says that a claim was opened.
@@ -55,7 +59,7 @@ type PartitionDelta struct {
 
 // Empty reports whether nothing but offsets changed.
 func (d *Delta) Empty() bool {
-	return len(d.Brokers)+len(d.Topics)+len(d.Configs)+len(d.Controllers)+len(d.Recoveries) == 0 &&
+	return len(d.Brokers)+len(d.Topics)+len(d.Configs)+len(d.Controllers)+len(d.Recoveries)+len(d.Features)+len(d.Quotas) == 0 &&
 		!d.ProducerIDs && !d.Claimed && !d.Confirmed
 }
 
@@ -66,6 +70,7 @@ func (d *Delta) sort() {
 	slices.SortFunc(d.Configs, compareResources)
 	slices.Sort(d.Controllers)
 	slices.SortFunc(d.Recoveries, comparePartitions)
+	slices.Sort(d.Features)
 }
 
 func compareTopicDeltas(a, b TopicDelta) int {

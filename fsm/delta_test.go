@@ -20,6 +20,9 @@ func TestDeltaShows(t *testing.T) {
 		"LineageStarted":       nil,
 		"LineageConfirmed":     func(d *Delta) bool { return d.Confirmed },
 		"RecoveryElected":      func(d *Delta) bool { return len(d.Recoveries) > 0 },
+		"FeatureLevel":         func(d *Delta) bool { return len(d.Features) > 0 },
+		"ClientQuota":          func(d *Delta) bool { return len(d.Quotas) > 0 },
+		"ClearElr":             topics,
 	}
 	for number := range recordKinds.Fields().Len() {
 		kind := string(recordKinds.Fields().Get(number).Message().Name())
@@ -69,6 +72,9 @@ func oneRecord(tb reporter, w *world, kind string) []record {
 		"ControllerRegistered":     {"controller node=101 incarnation=5"},
 		"LineageConfirmed":         {"lineage-confirmed"},
 		"RecoveryElected":          {"recovery-elected topic=10 leader=1 missing=2"},
+		"FeatureLevel":             {"feature name=f level=1"},
+		"ClientQuota":              {"quota user=alice key=producer_byte_rate value=1024"},
+		"ClearElr":                 {"change topic=10 isr=1 elr=2", "clear-elr topic=t"},
 	}
 	var records []record
 	for _, line := range lines[kind] {

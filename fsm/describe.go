@@ -40,6 +40,12 @@ func Describe(img *Image) string {
 	for id, e := range img.RecoveryElections() {
 		fmt.Fprintf(&b, "recovery of %s-%d %s\n", id.Topic, id.Partition, e)
 	}
+	for name, level := range img.FeatureLevels() {
+		fmt.Fprintf(&b, "feature %s level %d\n", name, level)
+	}
+	for q := range img.Quotas() {
+		fmt.Fprintf(&b, "quota of %s %s=%v\n", q.Entity, q.Key, q.Value)
+	}
 	if img.nextProducerID > 0 {
 		fmt.Fprintf(&b, "next producer id %d\n", img.nextProducerID)
 	}

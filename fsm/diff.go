@@ -38,6 +38,18 @@ func Diff(old, now *Image) *Delta {
 			d.Recoveries = append(d.Recoveries, id)
 		}
 	})
+	merge(old.features, now.features, func(name string, a, b int32) {
+		if a != b {
+			d.Features = append(d.Features, name)
+		}
+	})
+	quotas := make(map[quotaID]struct{})
+	merge(old.quotas, now.quotas, func(id quotaID, a, b float64) {
+		if a != b {
+			quotas[id] = struct{}{}
+		}
+	})
+	d.Quotas = quotaEntities(quotas)
 	d.diffTopics(old, now)
 	d.sort()
 	return d

@@ -54,6 +54,8 @@ const (
 	partitionObject
 	configObject
 	recoveryObject
+	featureObject
+	quotaObject
 )
 
 // canonical collects the fields of one object in a form with exactly one spelling: integers big endian, strings

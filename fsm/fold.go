@@ -23,6 +23,8 @@ type fold struct {
 	controllers map[int32]struct{}
 	configs     map[ConfigResource]struct{}
 	recoveries  map[PartitionID]struct{}
+	features    map[string]struct{}
+	quotas      map[quotaID]struct{}
 	producerIDs bool
 	claimed     bool
 	confirmed   bool
@@ -89,6 +91,12 @@ func (f *fold) record(r *metadatav1.Record) error {
 		return f.controllerClaimed(k.ControllerClaimed)
 	case *metadatav1.Record_ControllerRegistered:
 		return f.controllerRegistered(k.ControllerRegistered)
+	case *metadatav1.Record_FeatureLevel:
+		return f.featureLevel(k.FeatureLevel)
+	case *metadatav1.Record_ClearElr:
+		return f.clearELR(k.ClearElr)
+	case *metadatav1.Record_ClientQuota:
+		return f.clientQuota(k.ClientQuota)
 	case *metadatav1.Record_LineageConfirmed:
 		return f.lineageConfirmed()
 	case *metadatav1.Record_RecoveryElected:
@@ -131,6 +139,10 @@ func (f *fold) finish() (*Image, *Delta) {
 	for id := range f.recoveries {
 		d.Recoveries = append(d.Recoveries, id)
 	}
+	for name := range f.features {
+		d.Features = append(d.Features, name)
+	}
+	d.Quotas = quotaEntities(f.quotas)
 	d.sort()
 	f.img.seal()
 	return f.img, d

@@ -44,10 +44,33 @@ func (h *history) records() []record {
 	case 4:
 		return []record{h.configChange()}
 	case 5:
+		if h.IntN(3) == 0 {
+			return []record{h.featureOrQuota()}
+		}
 		return h.rest()
 	default:
 		return h.changes()
 	}
+}
+
+// featureOrQuota states one of few, so that they meet again.
+func (h *history) featureOrQuota() record {
+	switch h.IntN(3) {
+	case 0:
+		return &metadatav1.Record{Kind: &metadatav1.Record_ClearElr{ClearElr: &metadatav1.ClearElr{}}}
+	case 1:
+		return &metadatav1.Record{Kind: &metadatav1.Record_FeatureLevel{FeatureLevel: &metadatav1.FeatureLevel{
+			Name: fmt.Sprint("feature", h.IntN(2)), Level: int32(h.IntN(3)),
+		}}}
+	}
+	r := &metadatav1.ClientQuota{Key: fmt.Sprint("key", h.IntN(2)), Entity: []*metadatav1.QuotaEntity{{Type: []string{"user", "client-id", "ip"}[h.IntN(3)]}}}
+	if h.flip() {
+		r.Entity[0].Name = proto.String(fmt.Sprint("n", h.IntN(2)))
+	}
+	if h.flip() {
+		r.Value = proto.Float64(float64(1 + h.IntN(3)))
+	}
+	return &metadatav1.Record{Kind: &metadatav1.Record_ClientQuota{ClientQuota: r}}
 }
 
 func (h *history) flip() bool { return h.IntN(2) == 0 }

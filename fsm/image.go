@@ -24,6 +24,9 @@ type Image struct {
 	configs *immutable.SortedMap[ConfigResource, []ConfigEntry]
 	// recoveries are the elections made without every inventory. Invariant: of partitions that exist.
 	recoveries *immutable.SortedMap[PartitionID, *RecoveryElection]
+	// features are the levels above 0; quotas are those of the cluster's clients.
+	features *immutable.SortedMap[string, int32]
+	quotas   *immutable.SortedMap[quotaID, float64]
 	// index is derived from topics and never in a snapshot (I11).
 	index index
 	// objects is the sum over every object but the guard's state; digest adds that.
@@ -71,6 +74,8 @@ func newImage(g guard) *Image {
 		names:       immutable.NewSortedMap[string, UUID](byName),
 		configs:     immutable.NewSortedMap[ConfigResource, []ConfigEntry](byResource),
 		recoveries:  immutable.NewSortedMap[PartitionID, *RecoveryElection](byPartition),
+		features:    newFeatures(),
+		quotas:      newQuotas(),
 		index:       newIndex(),
 	}
 	img.seal()

@@ -36,10 +36,23 @@ func (m *model) fold(r record) {
 		m.partitions[PartitionID{UUID(k.Partition.GetTopicId()), k.Partition.GetPartitionId()}] = p
 	case *metadatav1.Record_PartitionChange:
 		m.change(k.PartitionChange)
+	case *metadatav1.Record_ClearElr:
+		m.clearELR()
 	case *metadatav1.Record_Config:
 		key := fmt.Sprintf("%d/%s/%s", k.Config.GetResourceType(), k.Config.GetResourceName(), k.Config.GetKey())
 		if delete(m.configs, key); k.Config.Value != nil {
 			m.configs[key] = k.Config.GetValue()
+		}
+	}
+}
+
+// clearELR is ClearElr without a topic.
+func (m *model) clearELR() {
+	for id, p := range m.partitions {
+		if len(p.ISR) > 0 && len(p.ELR)+len(p.LastKnownELR) > 0 {
+			p.ELR, p.LastKnownELR = nil, nil
+			p.PartitionEpoch++
+			m.partitions[id] = p
 		}
 	}
 }

@@ -207,6 +207,12 @@ func stateOf(img *Image) state {
 	for id, e := range img.RecoveryElections() {
 		s.set("recovery", id, e.String())
 	}
+	for name, level := range img.FeatureLevels() {
+		s.set("feature", name, fmt.Sprint(level))
+	}
+	for q := range img.Quotas() {
+		s.add("quotas", q.Entity, fmt.Sprint(q.Key, "=", q.Value))
+	}
 	s.set("confirmed", "", fmt.Sprint(img.Confirmed()))
 	s.set("producer", "ids", fmt.Sprint(img.NextProducerID()))
 	s.set("claim", "", fmt.Sprint(img.ClaimOffset(), img.claim))
@@ -218,6 +224,12 @@ func (s state) set(kind string, id any, text string) {
 	if delete(s, key); text != "" {
 		s[key] = text
 	}
+}
+
+// add appends to an object's text.
+func (s state) add(kind string, id any, text string) {
+	key := fmt.Sprintf("%s %v", kind, id)
+	s.set(kind, id, s[key]+" "+text)
 }
 
 // with folds a delta; configs and other values that a delta only names are taken from the image that it leads to.
@@ -263,6 +275,20 @@ func (s state) with(d *Delta, now *Image) state {
 			text = e.String()
 		}
 		next.set("recovery", id, text)
+	}
+	for _, name := range d.Features {
+		next.set("feature", name, "")
+		if level := now.FeatureLevel(name); level > 0 {
+			next.set("feature", name, fmt.Sprint(level))
+		}
+	}
+	for _, entity := range d.Quotas {
+		next.set("quotas", entity, "")
+		for q := range now.Quotas() {
+			if q.Entity == entity {
+				next.add("quotas", entity, fmt.Sprint(q.Key, "=", q.Value))
+			}
+		}
 	}
 	if d.Confirmed {
 		next.set("confirmed", "", fmt.Sprint(now.Confirmed()))

@@ -168,12 +168,40 @@ func parseRecord(tb reporter, line string) record {
 		return &metadatav1.Record{Kind: &metadatav1.Record_LineageConfirmed{LineageConfirmed: &metadatav1.LineageConfirmed{}}}
 	case "recovery-elected":
 		return parseRecovery(f)
+	case "feature":
+		return &metadatav1.Record{Kind: &metadatav1.Record_FeatureLevel{FeatureLevel: &metadatav1.FeatureLevel{Name: f.text("name", ""), Level: f.int32("level", 0)}}}
+	case "clear-elr":
+		return &metadatav1.Record{Kind: &metadatav1.Record_ClearElr{ClearElr: &metadatav1.ClearElr{TopicName: f.text("topic", "")}}}
+	case "quota":
+		return parseQuota(f)
 	case "lineage-started":
 		return &metadatav1.Record{Kind: &metadatav1.Record_LineageStarted{LineageStarted: &metadatav1.LineageStarted{}}}
 	default:
 		tb.Fatalf("unknown record %q", line)
 		return nil
 	}
+}
+
+// parseQuota reads for example "quota user=alice client-id=(default) key=producer_byte_rate value=1024".
+func parseQuota(f fields) record {
+	r := &metadatav1.ClientQuota{Key: f.text("key", "")}
+	for _, kind := range []string{"user", "client-id", "ip", "group"} {
+		if f.has(kind) {
+			part := &metadatav1.QuotaEntity{Type: kind}
+			if name := f.text(kind, ""); name != "default" {
+				part.Name = proto.String(name)
+			}
+			r.Entity = append(r.Entity, part)
+		}
+	}
+	if f.has("value") {
+		v, err := strconv.ParseFloat(f.text("value", ""), 64)
+		if err != nil {
+			panic(err)
+		}
+		r.Value = proto.Float64(v)
+	}
+	return &metadatav1.Record{Kind: &metadatav1.Record_ClientQuota{ClientQuota: r}}
 }
 
 // parseRecovery reads for example "recovery-elected topic=10 leader=1 leader-epoch=7 end=40 missing=2,3 late=3:6:0:44":

@@ -18,6 +18,9 @@ type snapshotObject struct {
 	resource       ConfigResource
 	entry          *ConfigEntry
 	recovery       *RecoveryElection
+	feature        string
+	level          int32 // of feature
+	quota          *Quota
 	nextProducerID int64
 }
 
@@ -41,6 +44,10 @@ func objectFromRecord(r *metadatav1.Record) (o snapshotObject, err error) {
 		return configObjectFrom(k.Config)
 	case *metadatav1.Record_RecoveryElected:
 		return recoveryObjectFrom(k.RecoveryElected)
+	case *metadatav1.Record_FeatureLevel:
+		return featureObjectFrom(k.FeatureLevel)
+	case *metadatav1.Record_ClientQuota:
+		return quotaObjectFrom(k.ClientQuota)
 	case *metadatav1.Record_ProducerIds:
 		if o.nextProducerID = k.ProducerIds.GetNextProducerId(); o.nextProducerID <= 0 {
 			err = fmt.Errorf("next producer id %d is not above 0", o.nextProducerID)
@@ -81,6 +88,24 @@ func recoveryObjectFrom(r *metadatav1.RecoveryElected) (o snapshotObject, err er
 	}
 	o.sum = o.recovery.sum(o.id)
 	return o, nil
+}
+
+func featureObjectFrom(r *metadatav1.FeatureLevel) (o snapshotObject, err error) {
+	o.feature, o.level = r.GetName(), r.GetLevel()
+	o.sum = featureSum(o.feature, o.level)
+	if o.level == 0 {
+		return o, fmt.Errorf("feature %q without a level", o.feature)
+	}
+	return o, checkFeatureLevel(o.feature, o.level)
+}
+
+func quotaObjectFrom(r *metadatav1.ClientQuota) (o snapshotObject, err error) {
+	q, set, err := quotaFromRecord(r)
+	if err == nil && !set {
+		err = fmt.Errorf("quota %s without a value", q.Key)
+	}
+	o.quota, o.sum = &q, q.sum()
+	return o, err
 }
 
 func configObjectFrom(r *metadatav1.Config) (o snapshotObject, err error) {

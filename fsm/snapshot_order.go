@@ -14,16 +14,17 @@ type recordOrder struct {
 }
 
 // position orders the records: by rank; controllers and brokers by id; topics by name, each followed by its
-// partitions by number; configs by resource and key; recovery elections by topic id and partition.
+// partitions by number; configs by resource and key; recovery elections by topic id and partition; features by name; quotas by entity and key.
 type position struct {
 	rank     int
 	id       int64
 	resource ConfigResource
 	key      string
+	quota    quotaID
 }
 
 func comparePositions(a, b position) int {
-	return cmp.Or(cmp.Compare(a.rank, b.rank), compareResources(a.resource, b.resource), cmp.Compare(a.key, b.key), cmp.Compare(a.id, b.id))
+	return cmp.Or(cmp.Compare(a.rank, b.rank), compareResources(a.resource, b.resource), cmp.Compare(a.key, b.key), cmp.Compare(a.id, b.id), compareQuotaIDs(a.quota, b.quota))
 }
 
 func (o *recordOrder) next(r *metadatav1.Record) error {
@@ -61,6 +62,11 @@ func (o *recordOrder) position(r *metadatav1.Record) (position, error) {
 	case *metadatav1.Record_RecoveryElected:
 		e := k.RecoveryElected
 		return position{rank: 6, key: string(e.GetTopicId()), id: int64(e.GetPartitionId())}, nil
+	case *metadatav1.Record_FeatureLevel:
+		return position{rank: 7, key: k.FeatureLevel.GetName()}, nil
+	case *metadatav1.Record_ClientQuota:
+		entity, err := QuotaEntityFromProto(k.ClientQuota.GetEntity())
+		return position{rank: 8, quota: quotaID{entity, k.ClientQuota.GetKey()}}, err
 	default:
 		return position{}, fmt.Errorf("a record of kind %d has no place in a snapshot", recordKind(r))
 	}

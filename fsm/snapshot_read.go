@@ -113,6 +113,10 @@ func (l loader) load(o *snapshotObject) error {
 		l.addConfig(o.resource, *o.entry)
 	case o.recovery != nil:
 		l.recoveries.Set(o.id, o.recovery)
+	case o.feature != "":
+		l.features.Set(o.feature, o.level)
+	case o.quota != nil:
+		l.quotas.Set(o.quota.id(), o.quota.Value)
 	}
 	return nil
 }

@@ -32,6 +32,7 @@ func WriteSnapshot(img *Image, w io.Writer) error {
 	s.topics(img)
 	s.settings(img)
 	s.recoveries(img)
+	s.featuresAndQuotas(img)
 	s.flush()
 	s.frame(trailerFrame, s.trailer(img))
 	if s.err != nil {
@@ -126,6 +127,15 @@ func (s *snapshotWriter) settings(img *Image) {
 func (s *snapshotWriter) recoveries(img *Image) {
 	for id, e := range img.RecoveryElections() {
 		s.record(&metadatav1.Record{Kind: &metadatav1.Record_RecoveryElected{RecoveryElected: e.Record(id)}})
+	}
+}
+
+func (s *snapshotWriter) featuresAndQuotas(img *Image) {
+	for name, level := range img.FeatureLevels() {
+		s.record(&metadatav1.Record{Kind: &metadatav1.Record_FeatureLevel{FeatureLevel: &metadatav1.FeatureLevel{Name: name, Level: level}}})
+	}
+	for q := range img.Quotas() {
+		s.record(&metadatav1.Record{Kind: &metadatav1.Record_ClientQuota{ClientQuota: q.Record()}})
 	}
 }
 

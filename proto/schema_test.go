@@ -21,11 +21,8 @@ import (
 // planned are the numbers of the kinds that are still to come. A number that a cluster has written once means that
 // kind for ever, so they are fixed before anything is written.
 var planned = map[int]string{
-	13: "FeatureLevel",
-	14: "ClearElr",
 	15: "VoterRemoved",
 	16: "ControllerUnregistered",
-	17: "ClientQuota",
 	18: "AccessControlEntry",
 	19: "RemoveAccessControlEntry",
 	20: "UserScramCredential",
@@ -48,6 +45,7 @@ var noSnapshotHome = map[string]string{
 	"ControllerClaimed":        "is in the header",
 	"LineageStarted":           "is in the header",
 	"LineageConfirmed":         "is in the header",
+	"ClearElr":                 "changes Partitions, which are written whole",
 }
 
 // files of the schema, as the generated code describes them.
@@ -76,6 +74,9 @@ func TestNoMapsNoFloats(t *testing.T) {
 				fields++
 				if f.IsMap() {
 					t.Errorf("%s is a map", f.FullName())
+				}
+				if m.Name() == "ClientQuota" && f.Name() == "value" {
+					continue // Kafka's quotas are floats; zero and what is no number are refused, so that each value has one spelling
 				}
 				if f.Kind() == protoreflect.FloatKind || f.Kind() == protoreflect.DoubleKind {
 					t.Errorf("%s is a float", f.FullName())

@@ -72,6 +72,115 @@ func (ElectionType) EnumDescriptor() ([]byte, []int) {
 	return file_controller_v1_admin_proto_rawDescGZIP(), []int{0}
 }
 
+// ConfigOperation as Kafka's IncrementalAlterConfigs has it.
+type ConfigOperation int32
+
+const (
+	ConfigOperation_CONFIG_OPERATION_UNSPECIFIED ConfigOperation = 0
+	ConfigOperation_CONFIG_OPERATION_SET         ConfigOperation = 1
+	ConfigOperation_CONFIG_OPERATION_DELETE      ConfigOperation = 2
+	ConfigOperation_CONFIG_OPERATION_APPEND      ConfigOperation = 3 // to a list
+	ConfigOperation_CONFIG_OPERATION_SUBTRACT    ConfigOperation = 4 // from a list
+)
+
+// Enum value maps for ConfigOperation.
+var (
+	ConfigOperation_name = map[int32]string{
+		0: "CONFIG_OPERATION_UNSPECIFIED",
+		1: "CONFIG_OPERATION_SET",
+		2: "CONFIG_OPERATION_DELETE",
+		3: "CONFIG_OPERATION_APPEND",
+		4: "CONFIG_OPERATION_SUBTRACT",
+	}
+	ConfigOperation_value = map[string]int32{
+		"CONFIG_OPERATION_UNSPECIFIED": 0,
+		"CONFIG_OPERATION_SET":         1,
+		"CONFIG_OPERATION_DELETE":      2,
+		"CONFIG_OPERATION_APPEND":      3,
+		"CONFIG_OPERATION_SUBTRACT":    4,
+	}
+)
+
+func (x ConfigOperation) Enum() *ConfigOperation {
+	p := new(ConfigOperation)
+	*p = x
+	return p
+}
+
+func (x ConfigOperation) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (ConfigOperation) Descriptor() protoreflect.EnumDescriptor {
+	return file_controller_v1_admin_proto_enumTypes[1].Descriptor()
+}
+
+func (ConfigOperation) Type() protoreflect.EnumType {
+	return &file_controller_v1_admin_proto_enumTypes[1]
+}
+
+func (x ConfigOperation) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use ConfigOperation.Descriptor instead.
+func (ConfigOperation) EnumDescriptor() ([]byte, []int) {
+	return file_controller_v1_admin_proto_rawDescGZIP(), []int{1}
+}
+
+// FeatureUpdateType as Kafka's UpdateFeatures numbers it.
+type FeatureUpdateType int32
+
+const (
+	FeatureUpdateType_FEATURE_UPDATE_TYPE_UNSPECIFIED      FeatureUpdateType = 0
+	FeatureUpdateType_FEATURE_UPDATE_TYPE_UPGRADE          FeatureUpdateType = 1
+	FeatureUpdateType_FEATURE_UPDATE_TYPE_SAFE_DOWNGRADE   FeatureUpdateType = 2
+	FeatureUpdateType_FEATURE_UPDATE_TYPE_UNSAFE_DOWNGRADE FeatureUpdateType = 3
+)
+
+// Enum value maps for FeatureUpdateType.
+var (
+	FeatureUpdateType_name = map[int32]string{
+		0: "FEATURE_UPDATE_TYPE_UNSPECIFIED",
+		1: "FEATURE_UPDATE_TYPE_UPGRADE",
+		2: "FEATURE_UPDATE_TYPE_SAFE_DOWNGRADE",
+		3: "FEATURE_UPDATE_TYPE_UNSAFE_DOWNGRADE",
+	}
+	FeatureUpdateType_value = map[string]int32{
+		"FEATURE_UPDATE_TYPE_UNSPECIFIED":      0,
+		"FEATURE_UPDATE_TYPE_UPGRADE":          1,
+		"FEATURE_UPDATE_TYPE_SAFE_DOWNGRADE":   2,
+		"FEATURE_UPDATE_TYPE_UNSAFE_DOWNGRADE": 3,
+	}
+)
+
+func (x FeatureUpdateType) Enum() *FeatureUpdateType {
+	p := new(FeatureUpdateType)
+	*p = x
+	return p
+}
+
+func (x FeatureUpdateType) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (FeatureUpdateType) Descriptor() protoreflect.EnumDescriptor {
+	return file_controller_v1_admin_proto_enumTypes[2].Descriptor()
+}
+
+func (FeatureUpdateType) Type() protoreflect.EnumType {
+	return &file_controller_v1_admin_proto_enumTypes[2]
+}
+
+func (x FeatureUpdateType) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use FeatureUpdateType.Descriptor instead.
+func (FeatureUpdateType) EnumDescriptor() ([]byte, []int) {
+	return file_controller_v1_admin_proto_rawDescGZIP(), []int{2}
+}
+
 // RequestContext says on whose behalf a request is made.
 type RequestContext struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -399,8 +508,10 @@ type CreateTopicsResponse struct {
 	Topics []*CreateTopicResult `protobuf:"bytes,1,rep,name=topics,proto3" json:"topics,omitempty"`
 	// metadata_offset at which the answer is true.
 	MetadataOffset int64 `protobuf:"varint,2,opt,name=metadata_offset,json=metadataOffset,proto3" json:"metadata_offset,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// rehearsal is what the request would have done; only with validate_only.
+	Rehearsal     *Rehearsal `protobuf:"bytes,3,opt,name=rehearsal,proto3" json:"rehearsal,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *CreateTopicsResponse) Reset() {
@@ -445,6 +556,13 @@ func (x *CreateTopicsResponse) GetMetadataOffset() int64 {
 		return x.MetadataOffset
 	}
 	return 0
+}
+
+func (x *CreateTopicsResponse) GetRehearsal() *Rehearsal {
+	if x != nil {
+		return x.Rehearsal
+	}
+	return nil
 }
 
 // CreateTopicResult is what was created, or the refusal.
@@ -664,8 +782,10 @@ type DeleteTopicsResponse struct {
 	Topics []*DeleteTopicResult `protobuf:"bytes,1,rep,name=topics,proto3" json:"topics,omitempty"`
 	// metadata_offset at which the answer is true.
 	MetadataOffset int64 `protobuf:"varint,2,opt,name=metadata_offset,json=metadataOffset,proto3" json:"metadata_offset,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// rehearsal is what the request would have done; only with validate_only.
+	Rehearsal     *Rehearsal `protobuf:"bytes,3,opt,name=rehearsal,proto3" json:"rehearsal,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *DeleteTopicsResponse) Reset() {
@@ -710,6 +830,13 @@ func (x *DeleteTopicsResponse) GetMetadataOffset() int64 {
 		return x.MetadataOffset
 	}
 	return 0
+}
+
+func (x *DeleteTopicsResponse) GetRehearsal() *Rehearsal {
+	if x != nil {
+		return x.Rehearsal
+	}
+	return nil
 }
 
 // DeleteTopicResult is what was deleted, or the refusal.
@@ -784,7 +911,9 @@ type ElectLeadersRequest struct {
 	// type of the election.
 	Type ElectionType `protobuf:"varint,2,opt,name=type,proto3,enum=controller.v1.ElectionType" json:"type,omitempty"`
 	// partitions to elect in; none means all.
-	Partitions    []*TopicPartition `protobuf:"bytes,3,rep,name=partitions,proto3" json:"partitions,omitempty"`
+	Partitions []*TopicPartition `protobuf:"bytes,3,rep,name=partitions,proto3" json:"partitions,omitempty"`
+	// validate_only decides and answers, and changes nothing.
+	ValidateOnly  bool `protobuf:"varint,4,opt,name=validate_only,json=validateOnly,proto3" json:"validate_only,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -838,6 +967,13 @@ func (x *ElectLeadersRequest) GetPartitions() []*TopicPartition {
 		return x.Partitions
 	}
 	return nil
+}
+
+func (x *ElectLeadersRequest) GetValidateOnly() bool {
+	if x != nil {
+		return x.ValidateOnly
+	}
+	return false
 }
 
 // TopicPartition names a partition.
@@ -902,8 +1038,10 @@ type ElectLeadersResponse struct {
 	Partitions []*ElectLeaderResult `protobuf:"bytes,1,rep,name=partitions,proto3" json:"partitions,omitempty"`
 	// metadata_offset at which the answer is true.
 	MetadataOffset int64 `protobuf:"varint,2,opt,name=metadata_offset,json=metadataOffset,proto3" json:"metadata_offset,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// rehearsal is what the request would have done; only with validate_only.
+	Rehearsal     *Rehearsal `protobuf:"bytes,3,opt,name=rehearsal,proto3" json:"rehearsal,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ElectLeadersResponse) Reset() {
@@ -948,6 +1086,13 @@ func (x *ElectLeadersResponse) GetMetadataOffset() int64 {
 		return x.MetadataOffset
 	}
 	return 0
+}
+
+func (x *ElectLeadersResponse) GetRehearsal() *Rehearsal {
+	if x != nil {
+		return x.Rehearsal
+	}
+	return nil
 }
 
 // ElectLeaderResult is the outcome for one partition.
@@ -1020,7 +1165,9 @@ type UnregisterBrokerRequest struct {
 	// context of the request.
 	Context *RequestContext `protobuf:"bytes,1,opt,name=context,proto3" json:"context,omitempty"`
 	// broker_id to forget.
-	BrokerId      int32 `protobuf:"varint,2,opt,name=broker_id,json=brokerId,proto3" json:"broker_id,omitempty"`
+	BrokerId int32 `protobuf:"varint,2,opt,name=broker_id,json=brokerId,proto3" json:"broker_id,omitempty"`
+	// validate_only decides and answers, and changes nothing.
+	ValidateOnly  bool `protobuf:"varint,3,opt,name=validate_only,json=validateOnly,proto3" json:"validate_only,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1069,6 +1216,13 @@ func (x *UnregisterBrokerRequest) GetBrokerId() int32 {
 	return 0
 }
 
+func (x *UnregisterBrokerRequest) GetValidateOnly() bool {
+	if x != nil {
+		return x.ValidateOnly
+	}
+	return false
+}
+
 // UnregisterBrokerResponse confirms it.
 type UnregisterBrokerResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1076,8 +1230,10 @@ type UnregisterBrokerResponse struct {
 	Error *Error `protobuf:"bytes,1,opt,name=error,proto3" json:"error,omitempty"`
 	// metadata_offset at which the answer is true.
 	MetadataOffset int64 `protobuf:"varint,2,opt,name=metadata_offset,json=metadataOffset,proto3" json:"metadata_offset,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// rehearsal is what the request would have done; only with validate_only.
+	Rehearsal     *Rehearsal `protobuf:"bytes,3,opt,name=rehearsal,proto3" json:"rehearsal,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *UnregisterBrokerResponse) Reset() {
@@ -1122,6 +1278,13 @@ func (x *UnregisterBrokerResponse) GetMetadataOffset() int64 {
 		return x.MetadataOffset
 	}
 	return 0
+}
+
+func (x *UnregisterBrokerResponse) GetRehearsal() *Rehearsal {
+	if x != nil {
+		return x.Rehearsal
+	}
+	return nil
 }
 
 // ConfirmLineageRequest asks to end the read-only time of a new lineage.
@@ -1198,7 +1361,9 @@ type ConfirmLineageResponse struct {
 	// already: it was confirmed before, and nothing was changed.
 	Already bool `protobuf:"varint,3,opt,name=already,proto3" json:"already,omitempty"`
 	// awaiting is the number of partitions that still have no leader for want of inventories.
-	Awaiting      int32 `protobuf:"varint,4,opt,name=awaiting,proto3" json:"awaiting,omitempty"`
+	Awaiting int32 `protobuf:"varint,4,opt,name=awaiting,proto3" json:"awaiting,omitempty"`
+	// rehearsal is what the request would have done; only with validate_only.
+	Rehearsal     *Rehearsal `protobuf:"bytes,15,opt,name=rehearsal,proto3" json:"rehearsal,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1259,6 +1424,13 @@ func (x *ConfirmLineageResponse) GetAwaiting() int32 {
 		return x.Awaiting
 	}
 	return 0
+}
+
+func (x *ConfirmLineageResponse) GetRehearsal() *Rehearsal {
+	if x != nil {
+		return x.Rehearsal
+	}
+	return nil
 }
 
 // ListAwaitingRequest asks for the partitions that await inventories.
@@ -1865,7 +2037,9 @@ type ElectAwaitingResponse struct {
 	// metadata_offset at which the answer is true.
 	MetadataOffset int64 `protobuf:"varint,4,opt,name=metadata_offset,json=metadataOffset,proto3" json:"metadata_offset,omitempty"`
 	// remaining is the number of partitions that were not judged, because one request elects at most 5,000 leaders: ask again.
-	Remaining     int32 `protobuf:"varint,5,opt,name=remaining,proto3" json:"remaining,omitempty"`
+	Remaining int32 `protobuf:"varint,5,opt,name=remaining,proto3" json:"remaining,omitempty"`
+	// rehearsal is what the request would have done; only with validate_only.
+	Rehearsal     *Rehearsal `protobuf:"bytes,15,opt,name=rehearsal,proto3" json:"rehearsal,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1933,6 +2107,13 @@ func (x *ElectAwaitingResponse) GetRemaining() int32 {
 		return x.Remaining
 	}
 	return 0
+}
+
+func (x *ElectAwaitingResponse) GetRehearsal() *Rehearsal {
+	if x != nil {
+		return x.Rehearsal
+	}
+	return nil
 }
 
 // ListStraysRequest asks for the topics that are gone and of which brokers hold data.
@@ -2272,8 +2453,10 @@ type UndeleteTopicResponse struct {
 	MetadataOffset int64 `protobuf:"varint,6,opt,name=metadata_offset,json=metadataOffset,proto3" json:"metadata_offset,omitempty"`
 	// dropped_configs are keys that the topic had and that this cluster does not accept.
 	DroppedConfigs []string `protobuf:"bytes,7,rep,name=dropped_configs,json=droppedConfigs,proto3" json:"dropped_configs,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// rehearsal is what the request would have done; only with validate_only.
+	Rehearsal     *Rehearsal `protobuf:"bytes,15,opt,name=rehearsal,proto3" json:"rehearsal,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *UndeleteTopicResponse) Reset() {
@@ -2355,6 +2538,1859 @@ func (x *UndeleteTopicResponse) GetDroppedConfigs() []string {
 	return nil
 }
 
+func (x *UndeleteTopicResponse) GetRehearsal() *Rehearsal {
+	if x != nil {
+		return x.Rehearsal
+	}
+	return nil
+}
+
+// AlterConfigsRequest asks to change configs.
+type AlterConfigsRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// context of the request.
+	Context *RequestContext `protobuf:"bytes,1,opt,name=context,proto3" json:"context,omitempty"`
+	// resources to change.
+	Resources []*AlterConfigsResource `protobuf:"bytes,2,rep,name=resources,proto3" json:"resources,omitempty"`
+	// validate_only decides and answers, and changes nothing.
+	ValidateOnly  bool `protobuf:"varint,3,opt,name=validate_only,json=validateOnly,proto3" json:"validate_only,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AlterConfigsRequest) Reset() {
+	*x = AlterConfigsRequest{}
+	mi := &file_controller_v1_admin_proto_msgTypes[33]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AlterConfigsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AlterConfigsRequest) ProtoMessage() {}
+
+func (x *AlterConfigsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_controller_v1_admin_proto_msgTypes[33]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AlterConfigsRequest.ProtoReflect.Descriptor instead.
+func (*AlterConfigsRequest) Descriptor() ([]byte, []int) {
+	return file_controller_v1_admin_proto_rawDescGZIP(), []int{33}
+}
+
+func (x *AlterConfigsRequest) GetContext() *RequestContext {
+	if x != nil {
+		return x.Context
+	}
+	return nil
+}
+
+func (x *AlterConfigsRequest) GetResources() []*AlterConfigsResource {
+	if x != nil {
+		return x.Resources
+	}
+	return nil
+}
+
+func (x *AlterConfigsRequest) GetValidateOnly() bool {
+	if x != nil {
+		return x.ValidateOnly
+	}
+	return false
+}
+
+// AlterConfigsResource is one resource with its changes, which take effect together.
+type AlterConfigsResource struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// type of the resource, as Kafka numbers it: 2 topic, 4 broker. Others are refused with Kafka's error.
+	Type int32 `protobuf:"varint,1,opt,name=type,proto3" json:"type,omitempty"`
+	// name is a topic's name, a broker's id, or empty for the cluster's default.
+	Name string `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
+	// replace removes every key that is not named (Kafka's AlterConfigs).
+	Replace bool `protobuf:"varint,3,opt,name=replace,proto3" json:"replace,omitempty"`
+	// changes in their order.
+	Changes       []*ConfigChange `protobuf:"bytes,4,rep,name=changes,proto3" json:"changes,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AlterConfigsResource) Reset() {
+	*x = AlterConfigsResource{}
+	mi := &file_controller_v1_admin_proto_msgTypes[34]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AlterConfigsResource) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AlterConfigsResource) ProtoMessage() {}
+
+func (x *AlterConfigsResource) ProtoReflect() protoreflect.Message {
+	mi := &file_controller_v1_admin_proto_msgTypes[34]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AlterConfigsResource.ProtoReflect.Descriptor instead.
+func (*AlterConfigsResource) Descriptor() ([]byte, []int) {
+	return file_controller_v1_admin_proto_rawDescGZIP(), []int{34}
+}
+
+func (x *AlterConfigsResource) GetType() int32 {
+	if x != nil {
+		return x.Type
+	}
+	return 0
+}
+
+func (x *AlterConfigsResource) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *AlterConfigsResource) GetReplace() bool {
+	if x != nil {
+		return x.Replace
+	}
+	return false
+}
+
+func (x *AlterConfigsResource) GetChanges() []*ConfigChange {
+	if x != nil {
+		return x.Changes
+	}
+	return nil
+}
+
+// ConfigChange is one change of one key.
+type ConfigChange struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// key as Kafka names it.
+	Key string `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
+	// operation as Kafka numbers it plus 1, so that absent is none: see ConfigOperation.
+	Operation ConfigOperation `protobuf:"varint,2,opt,name=operation,proto3,enum=controller.v1.ConfigOperation" json:"operation,omitempty"`
+	// value; absent only for DELETE.
+	Value         *string `protobuf:"bytes,3,opt,name=value,proto3,oneof" json:"value,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ConfigChange) Reset() {
+	*x = ConfigChange{}
+	mi := &file_controller_v1_admin_proto_msgTypes[35]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ConfigChange) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ConfigChange) ProtoMessage() {}
+
+func (x *ConfigChange) ProtoReflect() protoreflect.Message {
+	mi := &file_controller_v1_admin_proto_msgTypes[35]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ConfigChange.ProtoReflect.Descriptor instead.
+func (*ConfigChange) Descriptor() ([]byte, []int) {
+	return file_controller_v1_admin_proto_rawDescGZIP(), []int{35}
+}
+
+func (x *ConfigChange) GetKey() string {
+	if x != nil {
+		return x.Key
+	}
+	return ""
+}
+
+func (x *ConfigChange) GetOperation() ConfigOperation {
+	if x != nil {
+		return x.Operation
+	}
+	return ConfigOperation_CONFIG_OPERATION_UNSPECIFIED
+}
+
+func (x *ConfigChange) GetValue() string {
+	if x != nil && x.Value != nil {
+		return *x.Value
+	}
+	return ""
+}
+
+// AlterConfigsResponse judges each resource.
+type AlterConfigsResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// resources in the order of the request; one that the request has twice stands here once.
+	Resources []*AlterConfigsResult `protobuf:"bytes,1,rep,name=resources,proto3" json:"resources,omitempty"`
+	// metadata_offset at which the answer is true.
+	MetadataOffset int64 `protobuf:"varint,2,opt,name=metadata_offset,json=metadataOffset,proto3" json:"metadata_offset,omitempty"`
+	// rehearsal is what the request would have done; only with validate_only.
+	Rehearsal     *Rehearsal `protobuf:"bytes,3,opt,name=rehearsal,proto3" json:"rehearsal,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AlterConfigsResponse) Reset() {
+	*x = AlterConfigsResponse{}
+	mi := &file_controller_v1_admin_proto_msgTypes[36]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AlterConfigsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AlterConfigsResponse) ProtoMessage() {}
+
+func (x *AlterConfigsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_controller_v1_admin_proto_msgTypes[36]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AlterConfigsResponse.ProtoReflect.Descriptor instead.
+func (*AlterConfigsResponse) Descriptor() ([]byte, []int) {
+	return file_controller_v1_admin_proto_rawDescGZIP(), []int{36}
+}
+
+func (x *AlterConfigsResponse) GetResources() []*AlterConfigsResult {
+	if x != nil {
+		return x.Resources
+	}
+	return nil
+}
+
+func (x *AlterConfigsResponse) GetMetadataOffset() int64 {
+	if x != nil {
+		return x.MetadataOffset
+	}
+	return 0
+}
+
+func (x *AlterConfigsResponse) GetRehearsal() *Rehearsal {
+	if x != nil {
+		return x.Rehearsal
+	}
+	return nil
+}
+
+// AlterConfigsResult is the outcome for one resource.
+type AlterConfigsResult struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// type of the resource, as in the request.
+	Type int32 `protobuf:"varint,1,opt,name=type,proto3" json:"type,omitempty"`
+	// name of the resource.
+	Name string `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
+	// error is absent when the changes took effect.
+	Error         *Error `protobuf:"bytes,3,opt,name=error,proto3" json:"error,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AlterConfigsResult) Reset() {
+	*x = AlterConfigsResult{}
+	mi := &file_controller_v1_admin_proto_msgTypes[37]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AlterConfigsResult) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AlterConfigsResult) ProtoMessage() {}
+
+func (x *AlterConfigsResult) ProtoReflect() protoreflect.Message {
+	mi := &file_controller_v1_admin_proto_msgTypes[37]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AlterConfigsResult.ProtoReflect.Descriptor instead.
+func (*AlterConfigsResult) Descriptor() ([]byte, []int) {
+	return file_controller_v1_admin_proto_rawDescGZIP(), []int{37}
+}
+
+func (x *AlterConfigsResult) GetType() int32 {
+	if x != nil {
+		return x.Type
+	}
+	return 0
+}
+
+func (x *AlterConfigsResult) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *AlterConfigsResult) GetError() *Error {
+	if x != nil {
+		return x.Error
+	}
+	return nil
+}
+
+// CreatePartitionsRequest asks for more partitions.
+type CreatePartitionsRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// context of the request.
+	Context *RequestContext `protobuf:"bytes,1,opt,name=context,proto3" json:"context,omitempty"`
+	// topics to grow.
+	Topics []*GrowingTopic `protobuf:"bytes,2,rep,name=topics,proto3" json:"topics,omitempty"`
+	// validate_only decides and answers, and changes nothing.
+	ValidateOnly  bool `protobuf:"varint,3,opt,name=validate_only,json=validateOnly,proto3" json:"validate_only,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CreatePartitionsRequest) Reset() {
+	*x = CreatePartitionsRequest{}
+	mi := &file_controller_v1_admin_proto_msgTypes[38]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CreatePartitionsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CreatePartitionsRequest) ProtoMessage() {}
+
+func (x *CreatePartitionsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_controller_v1_admin_proto_msgTypes[38]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CreatePartitionsRequest.ProtoReflect.Descriptor instead.
+func (*CreatePartitionsRequest) Descriptor() ([]byte, []int) {
+	return file_controller_v1_admin_proto_rawDescGZIP(), []int{38}
+}
+
+func (x *CreatePartitionsRequest) GetContext() *RequestContext {
+	if x != nil {
+		return x.Context
+	}
+	return nil
+}
+
+func (x *CreatePartitionsRequest) GetTopics() []*GrowingTopic {
+	if x != nil {
+		return x.Topics
+	}
+	return nil
+}
+
+func (x *CreatePartitionsRequest) GetValidateOnly() bool {
+	if x != nil {
+		return x.ValidateOnly
+	}
+	return false
+}
+
+// GrowingTopic is a topic that gets more partitions.
+type GrowingTopic struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// name of the topic.
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// count of partitions that it shall have.
+	Count int32 `protobuf:"varint,2,opt,name=count,proto3" json:"count,omitempty"`
+	// assigned tells that assignments are given by hand, be it none.
+	Assigned bool `protobuf:"varint,3,opt,name=assigned,proto3" json:"assigned,omitempty"`
+	// assignments of the new partitions, in their order.
+	Assignments   []*v1.BrokerIDs `protobuf:"bytes,4,rep,name=assignments,proto3" json:"assignments,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GrowingTopic) Reset() {
+	*x = GrowingTopic{}
+	mi := &file_controller_v1_admin_proto_msgTypes[39]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GrowingTopic) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GrowingTopic) ProtoMessage() {}
+
+func (x *GrowingTopic) ProtoReflect() protoreflect.Message {
+	mi := &file_controller_v1_admin_proto_msgTypes[39]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GrowingTopic.ProtoReflect.Descriptor instead.
+func (*GrowingTopic) Descriptor() ([]byte, []int) {
+	return file_controller_v1_admin_proto_rawDescGZIP(), []int{39}
+}
+
+func (x *GrowingTopic) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *GrowingTopic) GetCount() int32 {
+	if x != nil {
+		return x.Count
+	}
+	return 0
+}
+
+func (x *GrowingTopic) GetAssigned() bool {
+	if x != nil {
+		return x.Assigned
+	}
+	return false
+}
+
+func (x *GrowingTopic) GetAssignments() []*v1.BrokerIDs {
+	if x != nil {
+		return x.Assignments
+	}
+	return nil
+}
+
+// CreatePartitionsResponse judges each topic.
+type CreatePartitionsResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// topics in the order of the request; one that the request has twice stands here once.
+	Topics []*CreatePartitionsResult `protobuf:"bytes,1,rep,name=topics,proto3" json:"topics,omitempty"`
+	// metadata_offset at which the answer is true.
+	MetadataOffset int64 `protobuf:"varint,2,opt,name=metadata_offset,json=metadataOffset,proto3" json:"metadata_offset,omitempty"`
+	// rehearsal is what the request would have done; only with validate_only.
+	Rehearsal     *Rehearsal `protobuf:"bytes,3,opt,name=rehearsal,proto3" json:"rehearsal,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CreatePartitionsResponse) Reset() {
+	*x = CreatePartitionsResponse{}
+	mi := &file_controller_v1_admin_proto_msgTypes[40]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CreatePartitionsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CreatePartitionsResponse) ProtoMessage() {}
+
+func (x *CreatePartitionsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_controller_v1_admin_proto_msgTypes[40]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CreatePartitionsResponse.ProtoReflect.Descriptor instead.
+func (*CreatePartitionsResponse) Descriptor() ([]byte, []int) {
+	return file_controller_v1_admin_proto_rawDescGZIP(), []int{40}
+}
+
+func (x *CreatePartitionsResponse) GetTopics() []*CreatePartitionsResult {
+	if x != nil {
+		return x.Topics
+	}
+	return nil
+}
+
+func (x *CreatePartitionsResponse) GetMetadataOffset() int64 {
+	if x != nil {
+		return x.MetadataOffset
+	}
+	return 0
+}
+
+func (x *CreatePartitionsResponse) GetRehearsal() *Rehearsal {
+	if x != nil {
+		return x.Rehearsal
+	}
+	return nil
+}
+
+// CreatePartitionsResult is the outcome for one topic.
+type CreatePartitionsResult struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// name of the topic.
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// error is absent when the topic has grown.
+	Error         *Error `protobuf:"bytes,2,opt,name=error,proto3" json:"error,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CreatePartitionsResult) Reset() {
+	*x = CreatePartitionsResult{}
+	mi := &file_controller_v1_admin_proto_msgTypes[41]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CreatePartitionsResult) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CreatePartitionsResult) ProtoMessage() {}
+
+func (x *CreatePartitionsResult) ProtoReflect() protoreflect.Message {
+	mi := &file_controller_v1_admin_proto_msgTypes[41]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CreatePartitionsResult.ProtoReflect.Descriptor instead.
+func (*CreatePartitionsResult) Descriptor() ([]byte, []int) {
+	return file_controller_v1_admin_proto_rawDescGZIP(), []int{41}
+}
+
+func (x *CreatePartitionsResult) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *CreatePartitionsResult) GetError() *Error {
+	if x != nil {
+		return x.Error
+	}
+	return nil
+}
+
+// AlterReassignmentsRequest asks to move replicas.
+type AlterReassignmentsRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// context of the request.
+	Context *RequestContext `protobuf:"bytes,1,opt,name=context,proto3" json:"context,omitempty"`
+	// partitions to move.
+	Partitions []*Reassignment `protobuf:"bytes,2,rep,name=partitions,proto3" json:"partitions,omitempty"`
+	// keep_replication_factor refuses targets that have more or fewer replicas than there are now.
+	KeepReplicationFactor bool `protobuf:"varint,3,opt,name=keep_replication_factor,json=keepReplicationFactor,proto3" json:"keep_replication_factor,omitempty"`
+	// validate_only decides and answers, and changes nothing.
+	ValidateOnly  bool `protobuf:"varint,4,opt,name=validate_only,json=validateOnly,proto3" json:"validate_only,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AlterReassignmentsRequest) Reset() {
+	*x = AlterReassignmentsRequest{}
+	mi := &file_controller_v1_admin_proto_msgTypes[42]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AlterReassignmentsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AlterReassignmentsRequest) ProtoMessage() {}
+
+func (x *AlterReassignmentsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_controller_v1_admin_proto_msgTypes[42]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AlterReassignmentsRequest.ProtoReflect.Descriptor instead.
+func (*AlterReassignmentsRequest) Descriptor() ([]byte, []int) {
+	return file_controller_v1_admin_proto_rawDescGZIP(), []int{42}
+}
+
+func (x *AlterReassignmentsRequest) GetContext() *RequestContext {
+	if x != nil {
+		return x.Context
+	}
+	return nil
+}
+
+func (x *AlterReassignmentsRequest) GetPartitions() []*Reassignment {
+	if x != nil {
+		return x.Partitions
+	}
+	return nil
+}
+
+func (x *AlterReassignmentsRequest) GetKeepReplicationFactor() bool {
+	if x != nil {
+		return x.KeepReplicationFactor
+	}
+	return false
+}
+
+func (x *AlterReassignmentsRequest) GetValidateOnly() bool {
+	if x != nil {
+		return x.ValidateOnly
+	}
+	return false
+}
+
+// Reassignment is the wish for one partition.
+type Reassignment struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// topic is the name.
+	Topic string `protobuf:"bytes,1,opt,name=topic,proto3" json:"topic,omitempty"`
+	// partition_id from 0.
+	PartitionId int32 `protobuf:"varint,2,opt,name=partition_id,json=partitionId,proto3" json:"partition_id,omitempty"`
+	// replicas in order of preference; absent cancels the running reassignment.
+	Replicas      *v1.BrokerIDs `protobuf:"bytes,3,opt,name=replicas,proto3" json:"replicas,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Reassignment) Reset() {
+	*x = Reassignment{}
+	mi := &file_controller_v1_admin_proto_msgTypes[43]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Reassignment) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Reassignment) ProtoMessage() {}
+
+func (x *Reassignment) ProtoReflect() protoreflect.Message {
+	mi := &file_controller_v1_admin_proto_msgTypes[43]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Reassignment.ProtoReflect.Descriptor instead.
+func (*Reassignment) Descriptor() ([]byte, []int) {
+	return file_controller_v1_admin_proto_rawDescGZIP(), []int{43}
+}
+
+func (x *Reassignment) GetTopic() string {
+	if x != nil {
+		return x.Topic
+	}
+	return ""
+}
+
+func (x *Reassignment) GetPartitionId() int32 {
+	if x != nil {
+		return x.PartitionId
+	}
+	return 0
+}
+
+func (x *Reassignment) GetReplicas() *v1.BrokerIDs {
+	if x != nil {
+		return x.Replicas
+	}
+	return nil
+}
+
+// AlterReassignmentsResponse judges each partition.
+type AlterReassignmentsResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// partitions in the order of the request.
+	Partitions []*ReassignmentResult `protobuf:"bytes,1,rep,name=partitions,proto3" json:"partitions,omitempty"`
+	// metadata_offset at which the answer is true.
+	MetadataOffset int64 `protobuf:"varint,2,opt,name=metadata_offset,json=metadataOffset,proto3" json:"metadata_offset,omitempty"`
+	// rehearsal is what the request would have done; only with validate_only.
+	Rehearsal     *Rehearsal `protobuf:"bytes,3,opt,name=rehearsal,proto3" json:"rehearsal,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AlterReassignmentsResponse) Reset() {
+	*x = AlterReassignmentsResponse{}
+	mi := &file_controller_v1_admin_proto_msgTypes[44]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AlterReassignmentsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AlterReassignmentsResponse) ProtoMessage() {}
+
+func (x *AlterReassignmentsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_controller_v1_admin_proto_msgTypes[44]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AlterReassignmentsResponse.ProtoReflect.Descriptor instead.
+func (*AlterReassignmentsResponse) Descriptor() ([]byte, []int) {
+	return file_controller_v1_admin_proto_rawDescGZIP(), []int{44}
+}
+
+func (x *AlterReassignmentsResponse) GetPartitions() []*ReassignmentResult {
+	if x != nil {
+		return x.Partitions
+	}
+	return nil
+}
+
+func (x *AlterReassignmentsResponse) GetMetadataOffset() int64 {
+	if x != nil {
+		return x.MetadataOffset
+	}
+	return 0
+}
+
+func (x *AlterReassignmentsResponse) GetRehearsal() *Rehearsal {
+	if x != nil {
+		return x.Rehearsal
+	}
+	return nil
+}
+
+// ReassignmentResult is the outcome for one partition.
+type ReassignmentResult struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// topic is the name.
+	Topic string `protobuf:"bytes,1,opt,name=topic,proto3" json:"topic,omitempty"`
+	// partition_id from 0.
+	PartitionId int32 `protobuf:"varint,2,opt,name=partition_id,json=partitionId,proto3" json:"partition_id,omitempty"`
+	// error is absent when the move began, was completed at once, or was cancelled.
+	Error         *Error `protobuf:"bytes,3,opt,name=error,proto3" json:"error,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReassignmentResult) Reset() {
+	*x = ReassignmentResult{}
+	mi := &file_controller_v1_admin_proto_msgTypes[45]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReassignmentResult) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReassignmentResult) ProtoMessage() {}
+
+func (x *ReassignmentResult) ProtoReflect() protoreflect.Message {
+	mi := &file_controller_v1_admin_proto_msgTypes[45]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReassignmentResult.ProtoReflect.Descriptor instead.
+func (*ReassignmentResult) Descriptor() ([]byte, []int) {
+	return file_controller_v1_admin_proto_rawDescGZIP(), []int{45}
+}
+
+func (x *ReassignmentResult) GetTopic() string {
+	if x != nil {
+		return x.Topic
+	}
+	return ""
+}
+
+func (x *ReassignmentResult) GetPartitionId() int32 {
+	if x != nil {
+		return x.PartitionId
+	}
+	return 0
+}
+
+func (x *ReassignmentResult) GetError() *Error {
+	if x != nil {
+		return x.Error
+	}
+	return nil
+}
+
+// AlterClientQuotasRequest asks to change quotas.
+type AlterClientQuotasRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// context of the request.
+	Context *RequestContext `protobuf:"bytes,1,opt,name=context,proto3" json:"context,omitempty"`
+	// entries to change.
+	Entries []*AlterQuotas `protobuf:"bytes,2,rep,name=entries,proto3" json:"entries,omitempty"`
+	// validate_only decides and answers, and changes nothing.
+	ValidateOnly  bool `protobuf:"varint,3,opt,name=validate_only,json=validateOnly,proto3" json:"validate_only,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AlterClientQuotasRequest) Reset() {
+	*x = AlterClientQuotasRequest{}
+	mi := &file_controller_v1_admin_proto_msgTypes[46]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AlterClientQuotasRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AlterClientQuotasRequest) ProtoMessage() {}
+
+func (x *AlterClientQuotasRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_controller_v1_admin_proto_msgTypes[46]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AlterClientQuotasRequest.ProtoReflect.Descriptor instead.
+func (*AlterClientQuotasRequest) Descriptor() ([]byte, []int) {
+	return file_controller_v1_admin_proto_rawDescGZIP(), []int{46}
+}
+
+func (x *AlterClientQuotasRequest) GetContext() *RequestContext {
+	if x != nil {
+		return x.Context
+	}
+	return nil
+}
+
+func (x *AlterClientQuotasRequest) GetEntries() []*AlterQuotas {
+	if x != nil {
+		return x.Entries
+	}
+	return nil
+}
+
+func (x *AlterClientQuotasRequest) GetValidateOnly() bool {
+	if x != nil {
+		return x.ValidateOnly
+	}
+	return false
+}
+
+// AlterQuotas changes the quotas of one entity, all or none.
+type AlterQuotas struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// entity that the quotas are for.
+	Entity []*v1.QuotaEntity `protobuf:"bytes,1,rep,name=entity,proto3" json:"entity,omitempty"`
+	// changes of its quotas.
+	Changes       []*QuotaChange `protobuf:"bytes,2,rep,name=changes,proto3" json:"changes,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AlterQuotas) Reset() {
+	*x = AlterQuotas{}
+	mi := &file_controller_v1_admin_proto_msgTypes[47]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AlterQuotas) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AlterQuotas) ProtoMessage() {}
+
+func (x *AlterQuotas) ProtoReflect() protoreflect.Message {
+	mi := &file_controller_v1_admin_proto_msgTypes[47]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AlterQuotas.ProtoReflect.Descriptor instead.
+func (*AlterQuotas) Descriptor() ([]byte, []int) {
+	return file_controller_v1_admin_proto_rawDescGZIP(), []int{47}
+}
+
+func (x *AlterQuotas) GetEntity() []*v1.QuotaEntity {
+	if x != nil {
+		return x.Entity
+	}
+	return nil
+}
+
+func (x *AlterQuotas) GetChanges() []*QuotaChange {
+	if x != nil {
+		return x.Changes
+	}
+	return nil
+}
+
+// QuotaChange is one change of one quota.
+type QuotaChange struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// key of the quota.
+	Key string `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
+	// value of the quota; absent takes it away.
+	Value         *float64 `protobuf:"fixed64,2,opt,name=value,proto3,oneof" json:"value,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *QuotaChange) Reset() {
+	*x = QuotaChange{}
+	mi := &file_controller_v1_admin_proto_msgTypes[48]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *QuotaChange) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*QuotaChange) ProtoMessage() {}
+
+func (x *QuotaChange) ProtoReflect() protoreflect.Message {
+	mi := &file_controller_v1_admin_proto_msgTypes[48]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use QuotaChange.ProtoReflect.Descriptor instead.
+func (*QuotaChange) Descriptor() ([]byte, []int) {
+	return file_controller_v1_admin_proto_rawDescGZIP(), []int{48}
+}
+
+func (x *QuotaChange) GetKey() string {
+	if x != nil {
+		return x.Key
+	}
+	return ""
+}
+
+func (x *QuotaChange) GetValue() float64 {
+	if x != nil && x.Value != nil {
+		return *x.Value
+	}
+	return 0
+}
+
+// AlterClientQuotasResponse judges each entity.
+type AlterClientQuotasResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// entries in the order of the request.
+	Entries []*AlterQuotasResult `protobuf:"bytes,1,rep,name=entries,proto3" json:"entries,omitempty"`
+	// metadata_offset at which the answer is true.
+	MetadataOffset int64 `protobuf:"varint,2,opt,name=metadata_offset,json=metadataOffset,proto3" json:"metadata_offset,omitempty"`
+	// rehearsal is what the request would have done; only with validate_only.
+	Rehearsal     *Rehearsal `protobuf:"bytes,3,opt,name=rehearsal,proto3" json:"rehearsal,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AlterClientQuotasResponse) Reset() {
+	*x = AlterClientQuotasResponse{}
+	mi := &file_controller_v1_admin_proto_msgTypes[49]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AlterClientQuotasResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AlterClientQuotasResponse) ProtoMessage() {}
+
+func (x *AlterClientQuotasResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_controller_v1_admin_proto_msgTypes[49]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AlterClientQuotasResponse.ProtoReflect.Descriptor instead.
+func (*AlterClientQuotasResponse) Descriptor() ([]byte, []int) {
+	return file_controller_v1_admin_proto_rawDescGZIP(), []int{49}
+}
+
+func (x *AlterClientQuotasResponse) GetEntries() []*AlterQuotasResult {
+	if x != nil {
+		return x.Entries
+	}
+	return nil
+}
+
+func (x *AlterClientQuotasResponse) GetMetadataOffset() int64 {
+	if x != nil {
+		return x.MetadataOffset
+	}
+	return 0
+}
+
+func (x *AlterClientQuotasResponse) GetRehearsal() *Rehearsal {
+	if x != nil {
+		return x.Rehearsal
+	}
+	return nil
+}
+
+// AlterQuotasResult is the outcome for one entity.
+type AlterQuotasResult struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// entity as in the request.
+	Entity []*v1.QuotaEntity `protobuf:"bytes,1,rep,name=entity,proto3" json:"entity,omitempty"`
+	// error is absent when the changes took effect.
+	Error         *Error `protobuf:"bytes,2,opt,name=error,proto3" json:"error,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AlterQuotasResult) Reset() {
+	*x = AlterQuotasResult{}
+	mi := &file_controller_v1_admin_proto_msgTypes[50]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AlterQuotasResult) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AlterQuotasResult) ProtoMessage() {}
+
+func (x *AlterQuotasResult) ProtoReflect() protoreflect.Message {
+	mi := &file_controller_v1_admin_proto_msgTypes[50]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AlterQuotasResult.ProtoReflect.Descriptor instead.
+func (*AlterQuotasResult) Descriptor() ([]byte, []int) {
+	return file_controller_v1_admin_proto_rawDescGZIP(), []int{50}
+}
+
+func (x *AlterQuotasResult) GetEntity() []*v1.QuotaEntity {
+	if x != nil {
+		return x.Entity
+	}
+	return nil
+}
+
+func (x *AlterQuotasResult) GetError() *Error {
+	if x != nil {
+		return x.Error
+	}
+	return nil
+}
+
+// UpdateFeaturesRequest asks for other feature levels. All are updated, or none.
+type UpdateFeaturesRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// context of the request.
+	Context *RequestContext `protobuf:"bytes,1,opt,name=context,proto3" json:"context,omitempty"`
+	// updates of features.
+	Updates []*FeatureUpdate `protobuf:"bytes,2,rep,name=updates,proto3" json:"updates,omitempty"`
+	// validate_only decides and answers, and changes nothing.
+	ValidateOnly  bool `protobuf:"varint,3,opt,name=validate_only,json=validateOnly,proto3" json:"validate_only,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *UpdateFeaturesRequest) Reset() {
+	*x = UpdateFeaturesRequest{}
+	mi := &file_controller_v1_admin_proto_msgTypes[51]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *UpdateFeaturesRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*UpdateFeaturesRequest) ProtoMessage() {}
+
+func (x *UpdateFeaturesRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_controller_v1_admin_proto_msgTypes[51]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use UpdateFeaturesRequest.ProtoReflect.Descriptor instead.
+func (*UpdateFeaturesRequest) Descriptor() ([]byte, []int) {
+	return file_controller_v1_admin_proto_rawDescGZIP(), []int{51}
+}
+
+func (x *UpdateFeaturesRequest) GetContext() *RequestContext {
+	if x != nil {
+		return x.Context
+	}
+	return nil
+}
+
+func (x *UpdateFeaturesRequest) GetUpdates() []*FeatureUpdate {
+	if x != nil {
+		return x.Updates
+	}
+	return nil
+}
+
+func (x *UpdateFeaturesRequest) GetValidateOnly() bool {
+	if x != nil {
+		return x.ValidateOnly
+	}
+	return false
+}
+
+// FeatureUpdate is the wish for one feature.
+type FeatureUpdate struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// name of the feature.
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// level that it shall have; 0 takes it away.
+	Level int32 `protobuf:"varint,2,opt,name=level,proto3" json:"level,omitempty"`
+	// type says whether a lower level is meant.
+	Type          FeatureUpdateType `protobuf:"varint,3,opt,name=type,proto3,enum=controller.v1.FeatureUpdateType" json:"type,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FeatureUpdate) Reset() {
+	*x = FeatureUpdate{}
+	mi := &file_controller_v1_admin_proto_msgTypes[52]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FeatureUpdate) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FeatureUpdate) ProtoMessage() {}
+
+func (x *FeatureUpdate) ProtoReflect() protoreflect.Message {
+	mi := &file_controller_v1_admin_proto_msgTypes[52]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FeatureUpdate.ProtoReflect.Descriptor instead.
+func (*FeatureUpdate) Descriptor() ([]byte, []int) {
+	return file_controller_v1_admin_proto_rawDescGZIP(), []int{52}
+}
+
+func (x *FeatureUpdate) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *FeatureUpdate) GetLevel() int32 {
+	if x != nil {
+		return x.Level
+	}
+	return 0
+}
+
+func (x *FeatureUpdate) GetType() FeatureUpdateType {
+	if x != nil {
+		return x.Type
+	}
+	return FeatureUpdateType_FEATURE_UPDATE_TYPE_UNSPECIFIED
+}
+
+// UpdateFeaturesResponse judges each feature; an error for one of them means that none was updated.
+type UpdateFeaturesResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// features in the order of the request.
+	Features []*FeatureUpdateResult `protobuf:"bytes,1,rep,name=features,proto3" json:"features,omitempty"`
+	// metadata_offset at which the answer is true.
+	MetadataOffset int64 `protobuf:"varint,2,opt,name=metadata_offset,json=metadataOffset,proto3" json:"metadata_offset,omitempty"`
+	// rehearsal is what the request would have done; only with validate_only.
+	Rehearsal     *Rehearsal `protobuf:"bytes,3,opt,name=rehearsal,proto3" json:"rehearsal,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *UpdateFeaturesResponse) Reset() {
+	*x = UpdateFeaturesResponse{}
+	mi := &file_controller_v1_admin_proto_msgTypes[53]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *UpdateFeaturesResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*UpdateFeaturesResponse) ProtoMessage() {}
+
+func (x *UpdateFeaturesResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_controller_v1_admin_proto_msgTypes[53]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use UpdateFeaturesResponse.ProtoReflect.Descriptor instead.
+func (*UpdateFeaturesResponse) Descriptor() ([]byte, []int) {
+	return file_controller_v1_admin_proto_rawDescGZIP(), []int{53}
+}
+
+func (x *UpdateFeaturesResponse) GetFeatures() []*FeatureUpdateResult {
+	if x != nil {
+		return x.Features
+	}
+	return nil
+}
+
+func (x *UpdateFeaturesResponse) GetMetadataOffset() int64 {
+	if x != nil {
+		return x.MetadataOffset
+	}
+	return 0
+}
+
+func (x *UpdateFeaturesResponse) GetRehearsal() *Rehearsal {
+	if x != nil {
+		return x.Rehearsal
+	}
+	return nil
+}
+
+// FeatureUpdateResult is the outcome for one feature.
+type FeatureUpdateResult struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// name of the feature.
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// error is absent when the feature may be updated.
+	Error         *Error `protobuf:"bytes,2,opt,name=error,proto3" json:"error,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FeatureUpdateResult) Reset() {
+	*x = FeatureUpdateResult{}
+	mi := &file_controller_v1_admin_proto_msgTypes[54]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FeatureUpdateResult) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FeatureUpdateResult) ProtoMessage() {}
+
+func (x *FeatureUpdateResult) ProtoReflect() protoreflect.Message {
+	mi := &file_controller_v1_admin_proto_msgTypes[54]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FeatureUpdateResult.ProtoReflect.Descriptor instead.
+func (*FeatureUpdateResult) Descriptor() ([]byte, []int) {
+	return file_controller_v1_admin_proto_rawDescGZIP(), []int{54}
+}
+
+func (x *FeatureUpdateResult) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *FeatureUpdateResult) GetError() *Error {
+	if x != nil {
+		return x.Error
+	}
+	return nil
+}
+
+// Rehearsal is what a request that was only validated would have done. The same request, made before anything else
+// changes, writes the same records.
+type Rehearsal struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// metadata_offset that the request was decided on.
+	MetadataOffset int64 `protobuf:"varint,1,opt,name=metadata_offset,json=metadataOffset,proto3" json:"metadata_offset,omitempty"`
+	// records that it would have written, in their order.
+	Records []*v1.Record `protobuf:"bytes,2,rep,name=records,proto3" json:"records,omitempty"`
+	// partitions that would have changed, by topic and partition; at most 1,000 of them.
+	Partitions []*RehearsedPartition `protobuf:"bytes,3,rep,name=partitions,proto3" json:"partitions,omitempty"`
+	// partitions_changed is the number of all of them.
+	PartitionsChanged int32 `protobuf:"varint,4,opt,name=partitions_changed,json=partitionsChanged,proto3" json:"partitions_changed,omitempty"`
+	// brokers whose load would have changed, by broker id.
+	Brokers []*RehearsedBroker `protobuf:"bytes,5,rep,name=brokers,proto3" json:"brokers,omitempty"`
+	// before and after of the cluster.
+	Before *RehearsedCluster `protobuf:"bytes,6,opt,name=before,proto3" json:"before,omitempty"`
+	// after of the cluster.
+	After *RehearsedCluster `protobuf:"bytes,7,opt,name=after,proto3" json:"after,omitempty"`
+	// irreversible are sentences that say what no later request brings back.
+	Irreversible  []string `protobuf:"bytes,8,rep,name=irreversible,proto3" json:"irreversible,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Rehearsal) Reset() {
+	*x = Rehearsal{}
+	mi := &file_controller_v1_admin_proto_msgTypes[55]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Rehearsal) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Rehearsal) ProtoMessage() {}
+
+func (x *Rehearsal) ProtoReflect() protoreflect.Message {
+	mi := &file_controller_v1_admin_proto_msgTypes[55]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Rehearsal.ProtoReflect.Descriptor instead.
+func (*Rehearsal) Descriptor() ([]byte, []int) {
+	return file_controller_v1_admin_proto_rawDescGZIP(), []int{55}
+}
+
+func (x *Rehearsal) GetMetadataOffset() int64 {
+	if x != nil {
+		return x.MetadataOffset
+	}
+	return 0
+}
+
+func (x *Rehearsal) GetRecords() []*v1.Record {
+	if x != nil {
+		return x.Records
+	}
+	return nil
+}
+
+func (x *Rehearsal) GetPartitions() []*RehearsedPartition {
+	if x != nil {
+		return x.Partitions
+	}
+	return nil
+}
+
+func (x *Rehearsal) GetPartitionsChanged() int32 {
+	if x != nil {
+		return x.PartitionsChanged
+	}
+	return 0
+}
+
+func (x *Rehearsal) GetBrokers() []*RehearsedBroker {
+	if x != nil {
+		return x.Brokers
+	}
+	return nil
+}
+
+func (x *Rehearsal) GetBefore() *RehearsedCluster {
+	if x != nil {
+		return x.Before
+	}
+	return nil
+}
+
+func (x *Rehearsal) GetAfter() *RehearsedCluster {
+	if x != nil {
+		return x.After
+	}
+	return nil
+}
+
+func (x *Rehearsal) GetIrreversible() []string {
+	if x != nil {
+		return x.Irreversible
+	}
+	return nil
+}
+
+// RehearsedPartition is a partition before and after.
+type RehearsedPartition struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// topic is the name.
+	Topic string `protobuf:"bytes,1,opt,name=topic,proto3" json:"topic,omitempty"`
+	// partition_id from 0.
+	PartitionId int32 `protobuf:"varint,2,opt,name=partition_id,json=partitionId,proto3" json:"partition_id,omitempty"`
+	// before the request; absent when the partition would be new.
+	Before *RehearsedState `protobuf:"bytes,3,opt,name=before,proto3" json:"before,omitempty"`
+	// after the request; absent when the partition would be gone.
+	After         *RehearsedState `protobuf:"bytes,4,opt,name=after,proto3" json:"after,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RehearsedPartition) Reset() {
+	*x = RehearsedPartition{}
+	mi := &file_controller_v1_admin_proto_msgTypes[56]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RehearsedPartition) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RehearsedPartition) ProtoMessage() {}
+
+func (x *RehearsedPartition) ProtoReflect() protoreflect.Message {
+	mi := &file_controller_v1_admin_proto_msgTypes[56]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RehearsedPartition.ProtoReflect.Descriptor instead.
+func (*RehearsedPartition) Descriptor() ([]byte, []int) {
+	return file_controller_v1_admin_proto_rawDescGZIP(), []int{56}
+}
+
+func (x *RehearsedPartition) GetTopic() string {
+	if x != nil {
+		return x.Topic
+	}
+	return ""
+}
+
+func (x *RehearsedPartition) GetPartitionId() int32 {
+	if x != nil {
+		return x.PartitionId
+	}
+	return 0
+}
+
+func (x *RehearsedPartition) GetBefore() *RehearsedState {
+	if x != nil {
+		return x.Before
+	}
+	return nil
+}
+
+func (x *RehearsedPartition) GetAfter() *RehearsedState {
+	if x != nil {
+		return x.After
+	}
+	return nil
+}
+
+// RehearsedState is what clients notice of a partition.
+type RehearsedState struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// leader of the partition, -1 for none.
+	Leader int32 `protobuf:"varint,1,opt,name=leader,proto3" json:"leader,omitempty"`
+	// replicas in order of preference.
+	Replicas []int32 `protobuf:"varint,2,rep,packed,name=replicas,proto3" json:"replicas,omitempty"`
+	// isr of the partition.
+	Isr []int32 `protobuf:"varint,3,rep,packed,name=isr,proto3" json:"isr,omitempty"`
+	// adding are the replicas that a reassignment adds.
+	Adding []int32 `protobuf:"varint,4,rep,packed,name=adding,proto3" json:"adding,omitempty"`
+	// removing are the replicas that a reassignment removes.
+	Removing []int32 `protobuf:"varint,5,rep,packed,name=removing,proto3" json:"removing,omitempty"`
+	// racks that the replicas are in.
+	Racks int32 `protobuf:"varint,6,opt,name=racks,proto3" json:"racks,omitempty"`
+	// margin is how many members the ISR may lose before writes with acks=all are refused; negative when they are refused already.
+	Margin        int32 `protobuf:"varint,7,opt,name=margin,proto3" json:"margin,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RehearsedState) Reset() {
+	*x = RehearsedState{}
+	mi := &file_controller_v1_admin_proto_msgTypes[57]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RehearsedState) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RehearsedState) ProtoMessage() {}
+
+func (x *RehearsedState) ProtoReflect() protoreflect.Message {
+	mi := &file_controller_v1_admin_proto_msgTypes[57]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RehearsedState.ProtoReflect.Descriptor instead.
+func (*RehearsedState) Descriptor() ([]byte, []int) {
+	return file_controller_v1_admin_proto_rawDescGZIP(), []int{57}
+}
+
+func (x *RehearsedState) GetLeader() int32 {
+	if x != nil {
+		return x.Leader
+	}
+	return 0
+}
+
+func (x *RehearsedState) GetReplicas() []int32 {
+	if x != nil {
+		return x.Replicas
+	}
+	return nil
+}
+
+func (x *RehearsedState) GetIsr() []int32 {
+	if x != nil {
+		return x.Isr
+	}
+	return nil
+}
+
+func (x *RehearsedState) GetAdding() []int32 {
+	if x != nil {
+		return x.Adding
+	}
+	return nil
+}
+
+func (x *RehearsedState) GetRemoving() []int32 {
+	if x != nil {
+		return x.Removing
+	}
+	return nil
+}
+
+func (x *RehearsedState) GetRacks() int32 {
+	if x != nil {
+		return x.Racks
+	}
+	return 0
+}
+
+func (x *RehearsedState) GetMargin() int32 {
+	if x != nil {
+		return x.Margin
+	}
+	return 0
+}
+
+// RehearsedBroker is the load of a broker before and after.
+type RehearsedBroker struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// broker_id of the broker.
+	BrokerId int32 `protobuf:"varint,1,opt,name=broker_id,json=brokerId,proto3" json:"broker_id,omitempty"`
+	// rack of the broker, empty for none.
+	Rack string `protobuf:"bytes,2,opt,name=rack,proto3" json:"rack,omitempty"`
+	// leaders_before is the number of partitions that it leads.
+	LeadersBefore int32 `protobuf:"varint,3,opt,name=leaders_before,json=leadersBefore,proto3" json:"leaders_before,omitempty"`
+	// leaders_after is that number after the request.
+	LeadersAfter int32 `protobuf:"varint,4,opt,name=leaders_after,json=leadersAfter,proto3" json:"leaders_after,omitempty"`
+	// replicas_before is the number of replicas that it holds.
+	ReplicasBefore int32 `protobuf:"varint,5,opt,name=replicas_before,json=replicasBefore,proto3" json:"replicas_before,omitempty"`
+	// replicas_after is that number after the request.
+	ReplicasAfter int32 `protobuf:"varint,6,opt,name=replicas_after,json=replicasAfter,proto3" json:"replicas_after,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RehearsedBroker) Reset() {
+	*x = RehearsedBroker{}
+	mi := &file_controller_v1_admin_proto_msgTypes[58]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RehearsedBroker) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RehearsedBroker) ProtoMessage() {}
+
+func (x *RehearsedBroker) ProtoReflect() protoreflect.Message {
+	mi := &file_controller_v1_admin_proto_msgTypes[58]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RehearsedBroker.ProtoReflect.Descriptor instead.
+func (*RehearsedBroker) Descriptor() ([]byte, []int) {
+	return file_controller_v1_admin_proto_rawDescGZIP(), []int{58}
+}
+
+func (x *RehearsedBroker) GetBrokerId() int32 {
+	if x != nil {
+		return x.BrokerId
+	}
+	return 0
+}
+
+func (x *RehearsedBroker) GetRack() string {
+	if x != nil {
+		return x.Rack
+	}
+	return ""
+}
+
+func (x *RehearsedBroker) GetLeadersBefore() int32 {
+	if x != nil {
+		return x.LeadersBefore
+	}
+	return 0
+}
+
+func (x *RehearsedBroker) GetLeadersAfter() int32 {
+	if x != nil {
+		return x.LeadersAfter
+	}
+	return 0
+}
+
+func (x *RehearsedBroker) GetReplicasBefore() int32 {
+	if x != nil {
+		return x.ReplicasBefore
+	}
+	return 0
+}
+
+func (x *RehearsedBroker) GetReplicasAfter() int32 {
+	if x != nil {
+		return x.ReplicasAfter
+	}
+	return 0
+}
+
+// RehearsedCluster is the state of the cluster as a whole.
+type RehearsedCluster struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// leaderless partitions.
+	Leaderless int32 `protobuf:"varint,1,opt,name=leaderless,proto3" json:"leaderless,omitempty"`
+	// active_brokers are registered and serve.
+	ActiveBrokers int32 `protobuf:"varint,2,opt,name=active_brokers,json=activeBrokers,proto3" json:"active_brokers,omitempty"`
+	// controllers that are registered.
+	Controllers int32 `protobuf:"varint,3,opt,name=controllers,proto3" json:"controllers,omitempty"`
+	// quorum_margin is how many of them may be lost before nothing can be decided.
+	QuorumMargin int32 `protobuf:"varint,4,opt,name=quorum_margin,json=quorumMargin,proto3" json:"quorum_margin,omitempty"`
+	// min_margin is the smallest margin of a changed partition; 0 when none changed.
+	MinMargin     int32 `protobuf:"varint,5,opt,name=min_margin,json=minMargin,proto3" json:"min_margin,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RehearsedCluster) Reset() {
+	*x = RehearsedCluster{}
+	mi := &file_controller_v1_admin_proto_msgTypes[59]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RehearsedCluster) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RehearsedCluster) ProtoMessage() {}
+
+func (x *RehearsedCluster) ProtoReflect() protoreflect.Message {
+	mi := &file_controller_v1_admin_proto_msgTypes[59]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RehearsedCluster.ProtoReflect.Descriptor instead.
+func (*RehearsedCluster) Descriptor() ([]byte, []int) {
+	return file_controller_v1_admin_proto_rawDescGZIP(), []int{59}
+}
+
+func (x *RehearsedCluster) GetLeaderless() int32 {
+	if x != nil {
+		return x.Leaderless
+	}
+	return 0
+}
+
+func (x *RehearsedCluster) GetActiveBrokers() int32 {
+	if x != nil {
+		return x.ActiveBrokers
+	}
+	return 0
+}
+
+func (x *RehearsedCluster) GetControllers() int32 {
+	if x != nil {
+		return x.Controllers
+	}
+	return 0
+}
+
+func (x *RehearsedCluster) GetQuorumMargin() int32 {
+	if x != nil {
+		return x.QuorumMargin
+	}
+	return 0
+}
+
+func (x *RehearsedCluster) GetMinMargin() int32 {
+	if x != nil {
+		return x.MinMargin
+	}
+	return 0
+}
+
 var File_controller_v1_admin_proto protoreflect.FileDescriptor
 
 const file_controller_v1_admin_proto_rawDesc = "" +
@@ -2383,10 +4419,11 @@ const file_controller_v1_admin_proto_rawDesc = "" +
 	"\vTopicConfig\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x19\n" +
 	"\x05value\x18\x02 \x01(\tH\x00R\x05value\x88\x01\x01B\b\n" +
-	"\x06_value\"y\n" +
+	"\x06_value\"\xb1\x01\n" +
 	"\x14CreateTopicsResponse\x128\n" +
 	"\x06topics\x18\x01 \x03(\v2 .controller.v1.CreateTopicResultR\x06topics\x12'\n" +
-	"\x0fmetadata_offset\x18\x02 \x01(\x03R\x0emetadataOffset\"\xfa\x01\n" +
+	"\x0fmetadata_offset\x18\x02 \x01(\x03R\x0emetadataOffset\x126\n" +
+	"\trehearsal\x18\x03 \x01(\v2\x18.controller.v1.RehearsalR\trehearsal\"\xfa\x01\n" +
 	"\x11CreateTopicResult\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x19\n" +
 	"\btopic_id\x18\x02 \x01(\fR\atopicId\x12*\n" +
@@ -2400,47 +4437,53 @@ const file_controller_v1_admin_proto_rawDesc = "" +
 	"\rvalidate_only\x18\x03 \x01(\bR\fvalidateOnly\"?\n" +
 	"\x0eDeletableTopic\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x19\n" +
-	"\btopic_id\x18\x02 \x01(\fR\atopicId\"y\n" +
+	"\btopic_id\x18\x02 \x01(\fR\atopicId\"\xb1\x01\n" +
 	"\x14DeleteTopicsResponse\x128\n" +
 	"\x06topics\x18\x01 \x03(\v2 .controller.v1.DeleteTopicResultR\x06topics\x12'\n" +
-	"\x0fmetadata_offset\x18\x02 \x01(\x03R\x0emetadataOffset\"n\n" +
+	"\x0fmetadata_offset\x18\x02 \x01(\x03R\x0emetadataOffset\x126\n" +
+	"\trehearsal\x18\x03 \x01(\v2\x18.controller.v1.RehearsalR\trehearsal\"n\n" +
 	"\x11DeleteTopicResult\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x19\n" +
 	"\btopic_id\x18\x02 \x01(\fR\atopicId\x12*\n" +
-	"\x05error\x18\x03 \x01(\v2\x14.controller.v1.ErrorR\x05error\"\xbe\x01\n" +
+	"\x05error\x18\x03 \x01(\v2\x14.controller.v1.ErrorR\x05error\"\xe3\x01\n" +
 	"\x13ElectLeadersRequest\x127\n" +
 	"\acontext\x18\x01 \x01(\v2\x1d.controller.v1.RequestContextR\acontext\x12/\n" +
 	"\x04type\x18\x02 \x01(\x0e2\x1b.controller.v1.ElectionTypeR\x04type\x12=\n" +
 	"\n" +
 	"partitions\x18\x03 \x03(\v2\x1d.controller.v1.TopicPartitionR\n" +
-	"partitions\"I\n" +
+	"partitions\x12#\n" +
+	"\rvalidate_only\x18\x04 \x01(\bR\fvalidateOnly\"I\n" +
 	"\x0eTopicPartition\x12\x14\n" +
 	"\x05topic\x18\x01 \x01(\tR\x05topic\x12!\n" +
-	"\fpartition_id\x18\x02 \x01(\x05R\vpartitionId\"\x81\x01\n" +
+	"\fpartition_id\x18\x02 \x01(\x05R\vpartitionId\"\xb9\x01\n" +
 	"\x14ElectLeadersResponse\x12@\n" +
 	"\n" +
 	"partitions\x18\x01 \x03(\v2 .controller.v1.ElectLeaderResultR\n" +
 	"partitions\x12'\n" +
-	"\x0fmetadata_offset\x18\x02 \x01(\x03R\x0emetadataOffset\"x\n" +
+	"\x0fmetadata_offset\x18\x02 \x01(\x03R\x0emetadataOffset\x126\n" +
+	"\trehearsal\x18\x03 \x01(\v2\x18.controller.v1.RehearsalR\trehearsal\"x\n" +
 	"\x11ElectLeaderResult\x12\x14\n" +
 	"\x05topic\x18\x01 \x01(\tR\x05topic\x12!\n" +
 	"\fpartition_id\x18\x02 \x01(\x05R\vpartitionId\x12*\n" +
-	"\x05error\x18\x03 \x01(\v2\x14.controller.v1.ErrorR\x05error\"o\n" +
+	"\x05error\x18\x03 \x01(\v2\x14.controller.v1.ErrorR\x05error\"\x94\x01\n" +
 	"\x17UnregisterBrokerRequest\x127\n" +
 	"\acontext\x18\x01 \x01(\v2\x1d.controller.v1.RequestContextR\acontext\x12\x1b\n" +
-	"\tbroker_id\x18\x02 \x01(\x05R\bbrokerId\"o\n" +
+	"\tbroker_id\x18\x02 \x01(\x05R\bbrokerId\x12#\n" +
+	"\rvalidate_only\x18\x03 \x01(\bR\fvalidateOnly\"\xa7\x01\n" +
 	"\x18UnregisterBrokerResponse\x12*\n" +
 	"\x05error\x18\x01 \x01(\v2\x14.controller.v1.ErrorR\x05error\x12'\n" +
-	"\x0fmetadata_offset\x18\x02 \x01(\x03R\x0emetadataOffset\"\xa7\x01\n" +
+	"\x0fmetadata_offset\x18\x02 \x01(\x03R\x0emetadataOffset\x126\n" +
+	"\trehearsal\x18\x03 \x01(\v2\x18.controller.v1.RehearsalR\trehearsal\"\xa7\x01\n" +
 	"\x15ConfirmLineageRequest\x127\n" +
 	"\acontext\x18\x01 \x01(\v2\x1d.controller.v1.RequestContextR\acontext\x120\n" +
 	"\alineage\x18\x02 \x01(\v2\x16.metadata.v1.LineageIDR\alineage\x12#\n" +
-	"\rvalidate_only\x18\x03 \x01(\bR\fvalidateOnly\"\xa3\x01\n" +
+	"\rvalidate_only\x18\x03 \x01(\bR\fvalidateOnly\"\xdb\x01\n" +
 	"\x16ConfirmLineageResponse\x12*\n" +
 	"\x05error\x18\x01 \x01(\v2\x14.controller.v1.ErrorR\x05error\x12'\n" +
 	"\x0fmetadata_offset\x18\x02 \x01(\x03R\x0emetadataOffset\x12\x18\n" +
 	"\aalready\x18\x03 \x01(\bR\aalready\x12\x1a\n" +
-	"\bawaiting\x18\x04 \x01(\x05R\bawaiting\"N\n" +
+	"\bawaiting\x18\x04 \x01(\x05R\bawaiting\x126\n" +
+	"\trehearsal\x18\x0f \x01(\v2\x18.controller.v1.RehearsalR\trehearsal\"N\n" +
 	"\x13ListAwaitingRequest\x127\n" +
 	"\acontext\x18\x01 \x01(\v2\x1d.controller.v1.RequestContextR\acontext\"\xbb\x03\n" +
 	"\x14ListAwaitingResponse\x120\n" +
@@ -2493,13 +4536,14 @@ const file_controller_v1_admin_proto_rawDesc = "" +
 	"partitions\x18\x02 \x03(\v2\x1d.controller.v1.TopicPartitionR\n" +
 	"partitions\x12\x10\n" +
 	"\x03now\x18\x03 \x01(\bR\x03now\x12#\n" +
-	"\rvalidate_only\x18\x04 \x01(\bR\fvalidateOnly\"\x85\x02\n" +
+	"\rvalidate_only\x18\x04 \x01(\bR\fvalidateOnly\"\xbd\x02\n" +
 	"\x15ElectAwaitingResponse\x12*\n" +
 	"\x05error\x18\x01 \x01(\v2\x14.controller.v1.ErrorR\x05error\x12=\n" +
 	"\telections\x18\x02 \x03(\v2\x1f.controller.v1.RecoveryElectionR\telections\x12:\n" +
 	"\arefused\x18\x03 \x03(\v2 .controller.v1.ElectLeaderResultR\arefused\x12'\n" +
 	"\x0fmetadata_offset\x18\x04 \x01(\x03R\x0emetadataOffset\x12\x1c\n" +
-	"\tremaining\x18\x05 \x01(\x05R\tremaining\"L\n" +
+	"\tremaining\x18\x05 \x01(\x05R\tremaining\x126\n" +
+	"\trehearsal\x18\x0f \x01(\v2\x18.controller.v1.RehearsalR\trehearsal\"L\n" +
 	"\x11ListStraysRequest\x127\n" +
 	"\acontext\x18\x01 \x01(\v2\x1d.controller.v1.RequestContextR\acontext\"p\n" +
 	"\x12ListStraysResponse\x121\n" +
@@ -2521,7 +4565,7 @@ const file_controller_v1_admin_proto_rawDesc = "" +
 	"\acontext\x18\x01 \x01(\v2\x1d.controller.v1.RequestContextR\acontext\x12\x19\n" +
 	"\btopic_id\x18\x02 \x01(\fR\atopicId\x12\x12\n" +
 	"\x04name\x18\x03 \x01(\tR\x04name\x12#\n" +
-	"\rvalidate_only\x18\x04 \x01(\bR\fvalidateOnly\"\x96\x02\n" +
+	"\rvalidate_only\x18\x04 \x01(\bR\fvalidateOnly\"\xce\x02\n" +
 	"\x15UndeleteTopicResponse\x12*\n" +
 	"\x05error\x18\x01 \x01(\v2\x14.controller.v1.ErrorR\x05error\x12\x19\n" +
 	"\btopic_id\x18\x02 \x01(\fR\atopicId\x12\x12\n" +
@@ -2529,16 +4573,166 @@ const file_controller_v1_admin_proto_rawDesc = "" +
 	"\x0enum_partitions\x18\x04 \x01(\x05R\rnumPartitions\x12)\n" +
 	"\x10empty_partitions\x18\x05 \x03(\x05R\x0femptyPartitions\x12'\n" +
 	"\x0fmetadata_offset\x18\x06 \x01(\x03R\x0emetadataOffset\x12'\n" +
-	"\x0fdropped_configs\x18\a \x03(\tR\x0edroppedConfigs*e\n" +
+	"\x0fdropped_configs\x18\a \x03(\tR\x0edroppedConfigs\x126\n" +
+	"\trehearsal\x18\x0f \x01(\v2\x18.controller.v1.RehearsalR\trehearsal\"\xb6\x01\n" +
+	"\x13AlterConfigsRequest\x127\n" +
+	"\acontext\x18\x01 \x01(\v2\x1d.controller.v1.RequestContextR\acontext\x12A\n" +
+	"\tresources\x18\x02 \x03(\v2#.controller.v1.AlterConfigsResourceR\tresources\x12#\n" +
+	"\rvalidate_only\x18\x03 \x01(\bR\fvalidateOnly\"\x8f\x01\n" +
+	"\x14AlterConfigsResource\x12\x12\n" +
+	"\x04type\x18\x01 \x01(\x05R\x04type\x12\x12\n" +
+	"\x04name\x18\x02 \x01(\tR\x04name\x12\x18\n" +
+	"\areplace\x18\x03 \x01(\bR\areplace\x125\n" +
+	"\achanges\x18\x04 \x03(\v2\x1b.controller.v1.ConfigChangeR\achanges\"\x83\x01\n" +
+	"\fConfigChange\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12<\n" +
+	"\toperation\x18\x02 \x01(\x0e2\x1e.controller.v1.ConfigOperationR\toperation\x12\x19\n" +
+	"\x05value\x18\x03 \x01(\tH\x00R\x05value\x88\x01\x01B\b\n" +
+	"\x06_value\"\xb8\x01\n" +
+	"\x14AlterConfigsResponse\x12?\n" +
+	"\tresources\x18\x01 \x03(\v2!.controller.v1.AlterConfigsResultR\tresources\x12'\n" +
+	"\x0fmetadata_offset\x18\x02 \x01(\x03R\x0emetadataOffset\x126\n" +
+	"\trehearsal\x18\x03 \x01(\v2\x18.controller.v1.RehearsalR\trehearsal\"h\n" +
+	"\x12AlterConfigsResult\x12\x12\n" +
+	"\x04type\x18\x01 \x01(\x05R\x04type\x12\x12\n" +
+	"\x04name\x18\x02 \x01(\tR\x04name\x12*\n" +
+	"\x05error\x18\x03 \x01(\v2\x14.controller.v1.ErrorR\x05error\"\xac\x01\n" +
+	"\x17CreatePartitionsRequest\x127\n" +
+	"\acontext\x18\x01 \x01(\v2\x1d.controller.v1.RequestContextR\acontext\x123\n" +
+	"\x06topics\x18\x02 \x03(\v2\x1b.controller.v1.GrowingTopicR\x06topics\x12#\n" +
+	"\rvalidate_only\x18\x03 \x01(\bR\fvalidateOnly\"\x8e\x01\n" +
+	"\fGrowingTopic\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
+	"\x05count\x18\x02 \x01(\x05R\x05count\x12\x1a\n" +
+	"\bassigned\x18\x03 \x01(\bR\bassigned\x128\n" +
+	"\vassignments\x18\x04 \x03(\v2\x16.metadata.v1.BrokerIDsR\vassignments\"\xba\x01\n" +
+	"\x18CreatePartitionsResponse\x12=\n" +
+	"\x06topics\x18\x01 \x03(\v2%.controller.v1.CreatePartitionsResultR\x06topics\x12'\n" +
+	"\x0fmetadata_offset\x18\x02 \x01(\x03R\x0emetadataOffset\x126\n" +
+	"\trehearsal\x18\x03 \x01(\v2\x18.controller.v1.RehearsalR\trehearsal\"X\n" +
+	"\x16CreatePartitionsResult\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12*\n" +
+	"\x05error\x18\x02 \x01(\v2\x14.controller.v1.ErrorR\x05error\"\xee\x01\n" +
+	"\x19AlterReassignmentsRequest\x127\n" +
+	"\acontext\x18\x01 \x01(\v2\x1d.controller.v1.RequestContextR\acontext\x12;\n" +
+	"\n" +
+	"partitions\x18\x02 \x03(\v2\x1b.controller.v1.ReassignmentR\n" +
+	"partitions\x126\n" +
+	"\x17keep_replication_factor\x18\x03 \x01(\bR\x15keepReplicationFactor\x12#\n" +
+	"\rvalidate_only\x18\x04 \x01(\bR\fvalidateOnly\"{\n" +
+	"\fReassignment\x12\x14\n" +
+	"\x05topic\x18\x01 \x01(\tR\x05topic\x12!\n" +
+	"\fpartition_id\x18\x02 \x01(\x05R\vpartitionId\x122\n" +
+	"\breplicas\x18\x03 \x01(\v2\x16.metadata.v1.BrokerIDsR\breplicas\"\xc0\x01\n" +
+	"\x1aAlterReassignmentsResponse\x12A\n" +
+	"\n" +
+	"partitions\x18\x01 \x03(\v2!.controller.v1.ReassignmentResultR\n" +
+	"partitions\x12'\n" +
+	"\x0fmetadata_offset\x18\x02 \x01(\x03R\x0emetadataOffset\x126\n" +
+	"\trehearsal\x18\x03 \x01(\v2\x18.controller.v1.RehearsalR\trehearsal\"y\n" +
+	"\x12ReassignmentResult\x12\x14\n" +
+	"\x05topic\x18\x01 \x01(\tR\x05topic\x12!\n" +
+	"\fpartition_id\x18\x02 \x01(\x05R\vpartitionId\x12*\n" +
+	"\x05error\x18\x03 \x01(\v2\x14.controller.v1.ErrorR\x05error\"\xae\x01\n" +
+	"\x18AlterClientQuotasRequest\x127\n" +
+	"\acontext\x18\x01 \x01(\v2\x1d.controller.v1.RequestContextR\acontext\x124\n" +
+	"\aentries\x18\x02 \x03(\v2\x1a.controller.v1.AlterQuotasR\aentries\x12#\n" +
+	"\rvalidate_only\x18\x03 \x01(\bR\fvalidateOnly\"u\n" +
+	"\vAlterQuotas\x120\n" +
+	"\x06entity\x18\x01 \x03(\v2\x18.metadata.v1.QuotaEntityR\x06entity\x124\n" +
+	"\achanges\x18\x02 \x03(\v2\x1a.controller.v1.QuotaChangeR\achanges\"D\n" +
+	"\vQuotaChange\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x19\n" +
+	"\x05value\x18\x02 \x01(\x01H\x00R\x05value\x88\x01\x01B\b\n" +
+	"\x06_value\"\xb8\x01\n" +
+	"\x19AlterClientQuotasResponse\x12:\n" +
+	"\aentries\x18\x01 \x03(\v2 .controller.v1.AlterQuotasResultR\aentries\x12'\n" +
+	"\x0fmetadata_offset\x18\x02 \x01(\x03R\x0emetadataOffset\x126\n" +
+	"\trehearsal\x18\x03 \x01(\v2\x18.controller.v1.RehearsalR\trehearsal\"q\n" +
+	"\x11AlterQuotasResult\x120\n" +
+	"\x06entity\x18\x01 \x03(\v2\x18.metadata.v1.QuotaEntityR\x06entity\x12*\n" +
+	"\x05error\x18\x02 \x01(\v2\x14.controller.v1.ErrorR\x05error\"\xad\x01\n" +
+	"\x15UpdateFeaturesRequest\x127\n" +
+	"\acontext\x18\x01 \x01(\v2\x1d.controller.v1.RequestContextR\acontext\x126\n" +
+	"\aupdates\x18\x02 \x03(\v2\x1c.controller.v1.FeatureUpdateR\aupdates\x12#\n" +
+	"\rvalidate_only\x18\x03 \x01(\bR\fvalidateOnly\"o\n" +
+	"\rFeatureUpdate\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
+	"\x05level\x18\x02 \x01(\x05R\x05level\x124\n" +
+	"\x04type\x18\x03 \x01(\x0e2 .controller.v1.FeatureUpdateTypeR\x04type\"\xb9\x01\n" +
+	"\x16UpdateFeaturesResponse\x12>\n" +
+	"\bfeatures\x18\x01 \x03(\v2\".controller.v1.FeatureUpdateResultR\bfeatures\x12'\n" +
+	"\x0fmetadata_offset\x18\x02 \x01(\x03R\x0emetadataOffset\x126\n" +
+	"\trehearsal\x18\x03 \x01(\v2\x18.controller.v1.RehearsalR\trehearsal\"U\n" +
+	"\x13FeatureUpdateResult\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12*\n" +
+	"\x05error\x18\x02 \x01(\v2\x14.controller.v1.ErrorR\x05error\"\xa3\x03\n" +
+	"\tRehearsal\x12'\n" +
+	"\x0fmetadata_offset\x18\x01 \x01(\x03R\x0emetadataOffset\x12-\n" +
+	"\arecords\x18\x02 \x03(\v2\x13.metadata.v1.RecordR\arecords\x12A\n" +
+	"\n" +
+	"partitions\x18\x03 \x03(\v2!.controller.v1.RehearsedPartitionR\n" +
+	"partitions\x12-\n" +
+	"\x12partitions_changed\x18\x04 \x01(\x05R\x11partitionsChanged\x128\n" +
+	"\abrokers\x18\x05 \x03(\v2\x1e.controller.v1.RehearsedBrokerR\abrokers\x127\n" +
+	"\x06before\x18\x06 \x01(\v2\x1f.controller.v1.RehearsedClusterR\x06before\x125\n" +
+	"\x05after\x18\a \x01(\v2\x1f.controller.v1.RehearsedClusterR\x05after\x12\"\n" +
+	"\firreversible\x18\b \x03(\tR\firreversible\"\xb9\x01\n" +
+	"\x12RehearsedPartition\x12\x14\n" +
+	"\x05topic\x18\x01 \x01(\tR\x05topic\x12!\n" +
+	"\fpartition_id\x18\x02 \x01(\x05R\vpartitionId\x125\n" +
+	"\x06before\x18\x03 \x01(\v2\x1d.controller.v1.RehearsedStateR\x06before\x123\n" +
+	"\x05after\x18\x04 \x01(\v2\x1d.controller.v1.RehearsedStateR\x05after\"\xb8\x01\n" +
+	"\x0eRehearsedState\x12\x16\n" +
+	"\x06leader\x18\x01 \x01(\x05R\x06leader\x12\x1a\n" +
+	"\breplicas\x18\x02 \x03(\x05R\breplicas\x12\x10\n" +
+	"\x03isr\x18\x03 \x03(\x05R\x03isr\x12\x16\n" +
+	"\x06adding\x18\x04 \x03(\x05R\x06adding\x12\x1a\n" +
+	"\bremoving\x18\x05 \x03(\x05R\bremoving\x12\x14\n" +
+	"\x05racks\x18\x06 \x01(\x05R\x05racks\x12\x16\n" +
+	"\x06margin\x18\a \x01(\x05R\x06margin\"\xde\x01\n" +
+	"\x0fRehearsedBroker\x12\x1b\n" +
+	"\tbroker_id\x18\x01 \x01(\x05R\bbrokerId\x12\x12\n" +
+	"\x04rack\x18\x02 \x01(\tR\x04rack\x12%\n" +
+	"\x0eleaders_before\x18\x03 \x01(\x05R\rleadersBefore\x12#\n" +
+	"\rleaders_after\x18\x04 \x01(\x05R\fleadersAfter\x12'\n" +
+	"\x0freplicas_before\x18\x05 \x01(\x05R\x0ereplicasBefore\x12%\n" +
+	"\x0ereplicas_after\x18\x06 \x01(\x05R\rreplicasAfter\"\xbf\x01\n" +
+	"\x10RehearsedCluster\x12\x1e\n" +
+	"\n" +
+	"leaderless\x18\x01 \x01(\x05R\n" +
+	"leaderless\x12%\n" +
+	"\x0eactive_brokers\x18\x02 \x01(\x05R\ractiveBrokers\x12 \n" +
+	"\vcontrollers\x18\x03 \x01(\x05R\vcontrollers\x12#\n" +
+	"\rquorum_margin\x18\x04 \x01(\x05R\fquorumMargin\x12\x1d\n" +
+	"\n" +
+	"min_margin\x18\x05 \x01(\x05R\tminMargin*e\n" +
 	"\fElectionType\x12\x1d\n" +
 	"\x19ELECTION_TYPE_UNSPECIFIED\x10\x00\x12\x1b\n" +
 	"\x17ELECTION_TYPE_PREFERRED\x10\x01\x12\x19\n" +
-	"\x15ELECTION_TYPE_UNCLEAN\x10\x022\xc1\x06\n" +
+	"\x15ELECTION_TYPE_UNCLEAN\x10\x02*\xa6\x01\n" +
+	"\x0fConfigOperation\x12 \n" +
+	"\x1cCONFIG_OPERATION_UNSPECIFIED\x10\x00\x12\x18\n" +
+	"\x14CONFIG_OPERATION_SET\x10\x01\x12\x1b\n" +
+	"\x17CONFIG_OPERATION_DELETE\x10\x02\x12\x1b\n" +
+	"\x17CONFIG_OPERATION_APPEND\x10\x03\x12\x1d\n" +
+	"\x19CONFIG_OPERATION_SUBTRACT\x10\x04*\xab\x01\n" +
+	"\x11FeatureUpdateType\x12#\n" +
+	"\x1fFEATURE_UPDATE_TYPE_UNSPECIFIED\x10\x00\x12\x1f\n" +
+	"\x1bFEATURE_UPDATE_TYPE_UPGRADE\x10\x01\x12&\n" +
+	"\"FEATURE_UPDATE_TYPE_SAFE_DOWNGRADE\x10\x02\x12(\n" +
+	"$FEATURE_UPDATE_TYPE_UNSAFE_DOWNGRADE\x10\x032\xb1\n" +
+	"\n" +
 	"\fAdminService\x12W\n" +
 	"\fCreateTopics\x12\".controller.v1.CreateTopicsRequest\x1a#.controller.v1.CreateTopicsResponse\x12W\n" +
 	"\fDeleteTopics\x12\".controller.v1.DeleteTopicsRequest\x1a#.controller.v1.DeleteTopicsResponse\x12W\n" +
 	"\fElectLeaders\x12\".controller.v1.ElectLeadersRequest\x1a#.controller.v1.ElectLeadersResponse\x12c\n" +
-	"\x10UnregisterBroker\x12&.controller.v1.UnregisterBrokerRequest\x1a'.controller.v1.UnregisterBrokerResponse\x12]\n" +
+	"\x10UnregisterBroker\x12&.controller.v1.UnregisterBrokerRequest\x1a'.controller.v1.UnregisterBrokerResponse\x12W\n" +
+	"\fAlterConfigs\x12\".controller.v1.AlterConfigsRequest\x1a#.controller.v1.AlterConfigsResponse\x12c\n" +
+	"\x10CreatePartitions\x12&.controller.v1.CreatePartitionsRequest\x1a'.controller.v1.CreatePartitionsResponse\x12i\n" +
+	"\x12AlterReassignments\x12(.controller.v1.AlterReassignmentsRequest\x1a).controller.v1.AlterReassignmentsResponse\x12f\n" +
+	"\x11AlterClientQuotas\x12'.controller.v1.AlterClientQuotasRequest\x1a(.controller.v1.AlterClientQuotasResponse\x12]\n" +
+	"\x0eUpdateFeatures\x12$.controller.v1.UpdateFeaturesRequest\x1a%.controller.v1.UpdateFeaturesResponse\x12]\n" +
 	"\x0eConfirmLineage\x12$.controller.v1.ConfirmLineageRequest\x1a%.controller.v1.ConfirmLineageResponse\x12W\n" +
 	"\fListAwaiting\x12\".controller.v1.ListAwaitingRequest\x1a#.controller.v1.ListAwaitingResponse\x12Z\n" +
 	"\rElectAwaiting\x12#.controller.v1.ElectAwaitingRequest\x1a$.controller.v1.ElectAwaitingResponse\x12Q\n" +
@@ -2558,111 +4752,200 @@ func file_controller_v1_admin_proto_rawDescGZIP() []byte {
 	return file_controller_v1_admin_proto_rawDescData
 }
 
-var file_controller_v1_admin_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_controller_v1_admin_proto_msgTypes = make([]protoimpl.MessageInfo, 33)
+var file_controller_v1_admin_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
+var file_controller_v1_admin_proto_msgTypes = make([]protoimpl.MessageInfo, 60)
 var file_controller_v1_admin_proto_goTypes = []any{
-	(ElectionType)(0),                // 0: controller.v1.ElectionType
-	(*RequestContext)(nil),           // 1: controller.v1.RequestContext
-	(*CreateTopicsRequest)(nil),      // 2: controller.v1.CreateTopicsRequest
-	(*CreatableTopic)(nil),           // 3: controller.v1.CreatableTopic
-	(*ReplicaAssignment)(nil),        // 4: controller.v1.ReplicaAssignment
-	(*TopicConfig)(nil),              // 5: controller.v1.TopicConfig
-	(*CreateTopicsResponse)(nil),     // 6: controller.v1.CreateTopicsResponse
-	(*CreateTopicResult)(nil),        // 7: controller.v1.CreateTopicResult
-	(*DeleteTopicsRequest)(nil),      // 8: controller.v1.DeleteTopicsRequest
-	(*DeletableTopic)(nil),           // 9: controller.v1.DeletableTopic
-	(*DeleteTopicsResponse)(nil),     // 10: controller.v1.DeleteTopicsResponse
-	(*DeleteTopicResult)(nil),        // 11: controller.v1.DeleteTopicResult
-	(*ElectLeadersRequest)(nil),      // 12: controller.v1.ElectLeadersRequest
-	(*TopicPartition)(nil),           // 13: controller.v1.TopicPartition
-	(*ElectLeadersResponse)(nil),     // 14: controller.v1.ElectLeadersResponse
-	(*ElectLeaderResult)(nil),        // 15: controller.v1.ElectLeaderResult
-	(*UnregisterBrokerRequest)(nil),  // 16: controller.v1.UnregisterBrokerRequest
-	(*UnregisterBrokerResponse)(nil), // 17: controller.v1.UnregisterBrokerResponse
-	(*ConfirmLineageRequest)(nil),    // 18: controller.v1.ConfirmLineageRequest
-	(*ConfirmLineageResponse)(nil),   // 19: controller.v1.ConfirmLineageResponse
-	(*ListAwaitingRequest)(nil),      // 20: controller.v1.ListAwaitingRequest
-	(*ListAwaitingResponse)(nil),     // 21: controller.v1.ListAwaitingResponse
-	(*MissingBroker)(nil),            // 22: controller.v1.MissingBroker
-	(*ReplicaReport)(nil),            // 23: controller.v1.ReplicaReport
-	(*AwaitingPartition)(nil),        // 24: controller.v1.AwaitingPartition
-	(*RecoveryElection)(nil),         // 25: controller.v1.RecoveryElection
-	(*ElectAwaitingRequest)(nil),     // 26: controller.v1.ElectAwaitingRequest
-	(*ElectAwaitingResponse)(nil),    // 27: controller.v1.ElectAwaitingResponse
-	(*ListStraysRequest)(nil),        // 28: controller.v1.ListStraysRequest
-	(*ListStraysResponse)(nil),       // 29: controller.v1.ListStraysResponse
-	(*StrayTopic)(nil),               // 30: controller.v1.StrayTopic
-	(*StrayTopicReplica)(nil),        // 31: controller.v1.StrayTopicReplica
-	(*UndeleteTopicRequest)(nil),     // 32: controller.v1.UndeleteTopicRequest
-	(*UndeleteTopicResponse)(nil),    // 33: controller.v1.UndeleteTopicResponse
-	(*v1.Cause)(nil),                 // 34: metadata.v1.Cause
-	(*Error)(nil),                    // 35: controller.v1.Error
-	(*v1.LineageID)(nil),             // 36: metadata.v1.LineageID
+	(ElectionType)(0),                  // 0: controller.v1.ElectionType
+	(ConfigOperation)(0),               // 1: controller.v1.ConfigOperation
+	(FeatureUpdateType)(0),             // 2: controller.v1.FeatureUpdateType
+	(*RequestContext)(nil),             // 3: controller.v1.RequestContext
+	(*CreateTopicsRequest)(nil),        // 4: controller.v1.CreateTopicsRequest
+	(*CreatableTopic)(nil),             // 5: controller.v1.CreatableTopic
+	(*ReplicaAssignment)(nil),          // 6: controller.v1.ReplicaAssignment
+	(*TopicConfig)(nil),                // 7: controller.v1.TopicConfig
+	(*CreateTopicsResponse)(nil),       // 8: controller.v1.CreateTopicsResponse
+	(*CreateTopicResult)(nil),          // 9: controller.v1.CreateTopicResult
+	(*DeleteTopicsRequest)(nil),        // 10: controller.v1.DeleteTopicsRequest
+	(*DeletableTopic)(nil),             // 11: controller.v1.DeletableTopic
+	(*DeleteTopicsResponse)(nil),       // 12: controller.v1.DeleteTopicsResponse
+	(*DeleteTopicResult)(nil),          // 13: controller.v1.DeleteTopicResult
+	(*ElectLeadersRequest)(nil),        // 14: controller.v1.ElectLeadersRequest
+	(*TopicPartition)(nil),             // 15: controller.v1.TopicPartition
+	(*ElectLeadersResponse)(nil),       // 16: controller.v1.ElectLeadersResponse
+	(*ElectLeaderResult)(nil),          // 17: controller.v1.ElectLeaderResult
+	(*UnregisterBrokerRequest)(nil),    // 18: controller.v1.UnregisterBrokerRequest
+	(*UnregisterBrokerResponse)(nil),   // 19: controller.v1.UnregisterBrokerResponse
+	(*ConfirmLineageRequest)(nil),      // 20: controller.v1.ConfirmLineageRequest
+	(*ConfirmLineageResponse)(nil),     // 21: controller.v1.ConfirmLineageResponse
+	(*ListAwaitingRequest)(nil),        // 22: controller.v1.ListAwaitingRequest
+	(*ListAwaitingResponse)(nil),       // 23: controller.v1.ListAwaitingResponse
+	(*MissingBroker)(nil),              // 24: controller.v1.MissingBroker
+	(*ReplicaReport)(nil),              // 25: controller.v1.ReplicaReport
+	(*AwaitingPartition)(nil),          // 26: controller.v1.AwaitingPartition
+	(*RecoveryElection)(nil),           // 27: controller.v1.RecoveryElection
+	(*ElectAwaitingRequest)(nil),       // 28: controller.v1.ElectAwaitingRequest
+	(*ElectAwaitingResponse)(nil),      // 29: controller.v1.ElectAwaitingResponse
+	(*ListStraysRequest)(nil),          // 30: controller.v1.ListStraysRequest
+	(*ListStraysResponse)(nil),         // 31: controller.v1.ListStraysResponse
+	(*StrayTopic)(nil),                 // 32: controller.v1.StrayTopic
+	(*StrayTopicReplica)(nil),          // 33: controller.v1.StrayTopicReplica
+	(*UndeleteTopicRequest)(nil),       // 34: controller.v1.UndeleteTopicRequest
+	(*UndeleteTopicResponse)(nil),      // 35: controller.v1.UndeleteTopicResponse
+	(*AlterConfigsRequest)(nil),        // 36: controller.v1.AlterConfigsRequest
+	(*AlterConfigsResource)(nil),       // 37: controller.v1.AlterConfigsResource
+	(*ConfigChange)(nil),               // 38: controller.v1.ConfigChange
+	(*AlterConfigsResponse)(nil),       // 39: controller.v1.AlterConfigsResponse
+	(*AlterConfigsResult)(nil),         // 40: controller.v1.AlterConfigsResult
+	(*CreatePartitionsRequest)(nil),    // 41: controller.v1.CreatePartitionsRequest
+	(*GrowingTopic)(nil),               // 42: controller.v1.GrowingTopic
+	(*CreatePartitionsResponse)(nil),   // 43: controller.v1.CreatePartitionsResponse
+	(*CreatePartitionsResult)(nil),     // 44: controller.v1.CreatePartitionsResult
+	(*AlterReassignmentsRequest)(nil),  // 45: controller.v1.AlterReassignmentsRequest
+	(*Reassignment)(nil),               // 46: controller.v1.Reassignment
+	(*AlterReassignmentsResponse)(nil), // 47: controller.v1.AlterReassignmentsResponse
+	(*ReassignmentResult)(nil),         // 48: controller.v1.ReassignmentResult
+	(*AlterClientQuotasRequest)(nil),   // 49: controller.v1.AlterClientQuotasRequest
+	(*AlterQuotas)(nil),                // 50: controller.v1.AlterQuotas
+	(*QuotaChange)(nil),                // 51: controller.v1.QuotaChange
+	(*AlterClientQuotasResponse)(nil),  // 52: controller.v1.AlterClientQuotasResponse
+	(*AlterQuotasResult)(nil),          // 53: controller.v1.AlterQuotasResult
+	(*UpdateFeaturesRequest)(nil),      // 54: controller.v1.UpdateFeaturesRequest
+	(*FeatureUpdate)(nil),              // 55: controller.v1.FeatureUpdate
+	(*UpdateFeaturesResponse)(nil),     // 56: controller.v1.UpdateFeaturesResponse
+	(*FeatureUpdateResult)(nil),        // 57: controller.v1.FeatureUpdateResult
+	(*Rehearsal)(nil),                  // 58: controller.v1.Rehearsal
+	(*RehearsedPartition)(nil),         // 59: controller.v1.RehearsedPartition
+	(*RehearsedState)(nil),             // 60: controller.v1.RehearsedState
+	(*RehearsedBroker)(nil),            // 61: controller.v1.RehearsedBroker
+	(*RehearsedCluster)(nil),           // 62: controller.v1.RehearsedCluster
+	(*v1.Cause)(nil),                   // 63: metadata.v1.Cause
+	(*Error)(nil),                      // 64: controller.v1.Error
+	(*v1.LineageID)(nil),               // 65: metadata.v1.LineageID
+	(*v1.BrokerIDs)(nil),               // 66: metadata.v1.BrokerIDs
+	(*v1.QuotaEntity)(nil),             // 67: metadata.v1.QuotaEntity
+	(*v1.Record)(nil),                  // 68: metadata.v1.Record
 }
 var file_controller_v1_admin_proto_depIdxs = []int32{
-	34, // 0: controller.v1.RequestContext.cause:type_name -> metadata.v1.Cause
-	1,  // 1: controller.v1.CreateTopicsRequest.context:type_name -> controller.v1.RequestContext
-	3,  // 2: controller.v1.CreateTopicsRequest.topics:type_name -> controller.v1.CreatableTopic
-	4,  // 3: controller.v1.CreatableTopic.assignments:type_name -> controller.v1.ReplicaAssignment
-	5,  // 4: controller.v1.CreatableTopic.configs:type_name -> controller.v1.TopicConfig
-	7,  // 5: controller.v1.CreateTopicsResponse.topics:type_name -> controller.v1.CreateTopicResult
-	35, // 6: controller.v1.CreateTopicResult.error:type_name -> controller.v1.Error
-	5,  // 7: controller.v1.CreateTopicResult.configs:type_name -> controller.v1.TopicConfig
-	1,  // 8: controller.v1.DeleteTopicsRequest.context:type_name -> controller.v1.RequestContext
-	9,  // 9: controller.v1.DeleteTopicsRequest.topics:type_name -> controller.v1.DeletableTopic
-	11, // 10: controller.v1.DeleteTopicsResponse.topics:type_name -> controller.v1.DeleteTopicResult
-	35, // 11: controller.v1.DeleteTopicResult.error:type_name -> controller.v1.Error
-	1,  // 12: controller.v1.ElectLeadersRequest.context:type_name -> controller.v1.RequestContext
-	0,  // 13: controller.v1.ElectLeadersRequest.type:type_name -> controller.v1.ElectionType
-	13, // 14: controller.v1.ElectLeadersRequest.partitions:type_name -> controller.v1.TopicPartition
-	15, // 15: controller.v1.ElectLeadersResponse.partitions:type_name -> controller.v1.ElectLeaderResult
-	35, // 16: controller.v1.ElectLeaderResult.error:type_name -> controller.v1.Error
-	1,  // 17: controller.v1.UnregisterBrokerRequest.context:type_name -> controller.v1.RequestContext
-	35, // 18: controller.v1.UnregisterBrokerResponse.error:type_name -> controller.v1.Error
-	1,  // 19: controller.v1.ConfirmLineageRequest.context:type_name -> controller.v1.RequestContext
-	36, // 20: controller.v1.ConfirmLineageRequest.lineage:type_name -> metadata.v1.LineageID
-	35, // 21: controller.v1.ConfirmLineageResponse.error:type_name -> controller.v1.Error
-	1,  // 22: controller.v1.ListAwaitingRequest.context:type_name -> controller.v1.RequestContext
-	36, // 23: controller.v1.ListAwaitingResponse.lineage:type_name -> metadata.v1.LineageID
-	24, // 24: controller.v1.ListAwaitingResponse.partitions:type_name -> controller.v1.AwaitingPartition
-	25, // 25: controller.v1.ListAwaitingResponse.elections:type_name -> controller.v1.RecoveryElection
-	22, // 26: controller.v1.ListAwaitingResponse.missing_brokers:type_name -> controller.v1.MissingBroker
-	23, // 27: controller.v1.AwaitingPartition.reports:type_name -> controller.v1.ReplicaReport
-	23, // 28: controller.v1.RecoveryElection.late:type_name -> controller.v1.ReplicaReport
-	1,  // 29: controller.v1.ElectAwaitingRequest.context:type_name -> controller.v1.RequestContext
-	13, // 30: controller.v1.ElectAwaitingRequest.partitions:type_name -> controller.v1.TopicPartition
-	35, // 31: controller.v1.ElectAwaitingResponse.error:type_name -> controller.v1.Error
-	25, // 32: controller.v1.ElectAwaitingResponse.elections:type_name -> controller.v1.RecoveryElection
-	15, // 33: controller.v1.ElectAwaitingResponse.refused:type_name -> controller.v1.ElectLeaderResult
-	1,  // 34: controller.v1.ListStraysRequest.context:type_name -> controller.v1.RequestContext
-	30, // 35: controller.v1.ListStraysResponse.topics:type_name -> controller.v1.StrayTopic
-	31, // 36: controller.v1.StrayTopic.replicas:type_name -> controller.v1.StrayTopicReplica
-	23, // 37: controller.v1.StrayTopicReplica.report:type_name -> controller.v1.ReplicaReport
-	1,  // 38: controller.v1.UndeleteTopicRequest.context:type_name -> controller.v1.RequestContext
-	35, // 39: controller.v1.UndeleteTopicResponse.error:type_name -> controller.v1.Error
-	2,  // 40: controller.v1.AdminService.CreateTopics:input_type -> controller.v1.CreateTopicsRequest
-	8,  // 41: controller.v1.AdminService.DeleteTopics:input_type -> controller.v1.DeleteTopicsRequest
-	12, // 42: controller.v1.AdminService.ElectLeaders:input_type -> controller.v1.ElectLeadersRequest
-	16, // 43: controller.v1.AdminService.UnregisterBroker:input_type -> controller.v1.UnregisterBrokerRequest
-	18, // 44: controller.v1.AdminService.ConfirmLineage:input_type -> controller.v1.ConfirmLineageRequest
-	20, // 45: controller.v1.AdminService.ListAwaiting:input_type -> controller.v1.ListAwaitingRequest
-	26, // 46: controller.v1.AdminService.ElectAwaiting:input_type -> controller.v1.ElectAwaitingRequest
-	28, // 47: controller.v1.AdminService.ListStrays:input_type -> controller.v1.ListStraysRequest
-	32, // 48: controller.v1.AdminService.UndeleteTopic:input_type -> controller.v1.UndeleteTopicRequest
-	6,  // 49: controller.v1.AdminService.CreateTopics:output_type -> controller.v1.CreateTopicsResponse
-	10, // 50: controller.v1.AdminService.DeleteTopics:output_type -> controller.v1.DeleteTopicsResponse
-	14, // 51: controller.v1.AdminService.ElectLeaders:output_type -> controller.v1.ElectLeadersResponse
-	17, // 52: controller.v1.AdminService.UnregisterBroker:output_type -> controller.v1.UnregisterBrokerResponse
-	19, // 53: controller.v1.AdminService.ConfirmLineage:output_type -> controller.v1.ConfirmLineageResponse
-	21, // 54: controller.v1.AdminService.ListAwaiting:output_type -> controller.v1.ListAwaitingResponse
-	27, // 55: controller.v1.AdminService.ElectAwaiting:output_type -> controller.v1.ElectAwaitingResponse
-	29, // 56: controller.v1.AdminService.ListStrays:output_type -> controller.v1.ListStraysResponse
-	33, // 57: controller.v1.AdminService.UndeleteTopic:output_type -> controller.v1.UndeleteTopicResponse
-	49, // [49:58] is the sub-list for method output_type
-	40, // [40:49] is the sub-list for method input_type
-	40, // [40:40] is the sub-list for extension type_name
-	40, // [40:40] is the sub-list for extension extendee
-	0,  // [0:40] is the sub-list for field type_name
+	63,  // 0: controller.v1.RequestContext.cause:type_name -> metadata.v1.Cause
+	3,   // 1: controller.v1.CreateTopicsRequest.context:type_name -> controller.v1.RequestContext
+	5,   // 2: controller.v1.CreateTopicsRequest.topics:type_name -> controller.v1.CreatableTopic
+	6,   // 3: controller.v1.CreatableTopic.assignments:type_name -> controller.v1.ReplicaAssignment
+	7,   // 4: controller.v1.CreatableTopic.configs:type_name -> controller.v1.TopicConfig
+	9,   // 5: controller.v1.CreateTopicsResponse.topics:type_name -> controller.v1.CreateTopicResult
+	58,  // 6: controller.v1.CreateTopicsResponse.rehearsal:type_name -> controller.v1.Rehearsal
+	64,  // 7: controller.v1.CreateTopicResult.error:type_name -> controller.v1.Error
+	7,   // 8: controller.v1.CreateTopicResult.configs:type_name -> controller.v1.TopicConfig
+	3,   // 9: controller.v1.DeleteTopicsRequest.context:type_name -> controller.v1.RequestContext
+	11,  // 10: controller.v1.DeleteTopicsRequest.topics:type_name -> controller.v1.DeletableTopic
+	13,  // 11: controller.v1.DeleteTopicsResponse.topics:type_name -> controller.v1.DeleteTopicResult
+	58,  // 12: controller.v1.DeleteTopicsResponse.rehearsal:type_name -> controller.v1.Rehearsal
+	64,  // 13: controller.v1.DeleteTopicResult.error:type_name -> controller.v1.Error
+	3,   // 14: controller.v1.ElectLeadersRequest.context:type_name -> controller.v1.RequestContext
+	0,   // 15: controller.v1.ElectLeadersRequest.type:type_name -> controller.v1.ElectionType
+	15,  // 16: controller.v1.ElectLeadersRequest.partitions:type_name -> controller.v1.TopicPartition
+	17,  // 17: controller.v1.ElectLeadersResponse.partitions:type_name -> controller.v1.ElectLeaderResult
+	58,  // 18: controller.v1.ElectLeadersResponse.rehearsal:type_name -> controller.v1.Rehearsal
+	64,  // 19: controller.v1.ElectLeaderResult.error:type_name -> controller.v1.Error
+	3,   // 20: controller.v1.UnregisterBrokerRequest.context:type_name -> controller.v1.RequestContext
+	64,  // 21: controller.v1.UnregisterBrokerResponse.error:type_name -> controller.v1.Error
+	58,  // 22: controller.v1.UnregisterBrokerResponse.rehearsal:type_name -> controller.v1.Rehearsal
+	3,   // 23: controller.v1.ConfirmLineageRequest.context:type_name -> controller.v1.RequestContext
+	65,  // 24: controller.v1.ConfirmLineageRequest.lineage:type_name -> metadata.v1.LineageID
+	64,  // 25: controller.v1.ConfirmLineageResponse.error:type_name -> controller.v1.Error
+	58,  // 26: controller.v1.ConfirmLineageResponse.rehearsal:type_name -> controller.v1.Rehearsal
+	3,   // 27: controller.v1.ListAwaitingRequest.context:type_name -> controller.v1.RequestContext
+	65,  // 28: controller.v1.ListAwaitingResponse.lineage:type_name -> metadata.v1.LineageID
+	26,  // 29: controller.v1.ListAwaitingResponse.partitions:type_name -> controller.v1.AwaitingPartition
+	27,  // 30: controller.v1.ListAwaitingResponse.elections:type_name -> controller.v1.RecoveryElection
+	24,  // 31: controller.v1.ListAwaitingResponse.missing_brokers:type_name -> controller.v1.MissingBroker
+	25,  // 32: controller.v1.AwaitingPartition.reports:type_name -> controller.v1.ReplicaReport
+	25,  // 33: controller.v1.RecoveryElection.late:type_name -> controller.v1.ReplicaReport
+	3,   // 34: controller.v1.ElectAwaitingRequest.context:type_name -> controller.v1.RequestContext
+	15,  // 35: controller.v1.ElectAwaitingRequest.partitions:type_name -> controller.v1.TopicPartition
+	64,  // 36: controller.v1.ElectAwaitingResponse.error:type_name -> controller.v1.Error
+	27,  // 37: controller.v1.ElectAwaitingResponse.elections:type_name -> controller.v1.RecoveryElection
+	17,  // 38: controller.v1.ElectAwaitingResponse.refused:type_name -> controller.v1.ElectLeaderResult
+	58,  // 39: controller.v1.ElectAwaitingResponse.rehearsal:type_name -> controller.v1.Rehearsal
+	3,   // 40: controller.v1.ListStraysRequest.context:type_name -> controller.v1.RequestContext
+	32,  // 41: controller.v1.ListStraysResponse.topics:type_name -> controller.v1.StrayTopic
+	33,  // 42: controller.v1.StrayTopic.replicas:type_name -> controller.v1.StrayTopicReplica
+	25,  // 43: controller.v1.StrayTopicReplica.report:type_name -> controller.v1.ReplicaReport
+	3,   // 44: controller.v1.UndeleteTopicRequest.context:type_name -> controller.v1.RequestContext
+	64,  // 45: controller.v1.UndeleteTopicResponse.error:type_name -> controller.v1.Error
+	58,  // 46: controller.v1.UndeleteTopicResponse.rehearsal:type_name -> controller.v1.Rehearsal
+	3,   // 47: controller.v1.AlterConfigsRequest.context:type_name -> controller.v1.RequestContext
+	37,  // 48: controller.v1.AlterConfigsRequest.resources:type_name -> controller.v1.AlterConfigsResource
+	38,  // 49: controller.v1.AlterConfigsResource.changes:type_name -> controller.v1.ConfigChange
+	1,   // 50: controller.v1.ConfigChange.operation:type_name -> controller.v1.ConfigOperation
+	40,  // 51: controller.v1.AlterConfigsResponse.resources:type_name -> controller.v1.AlterConfigsResult
+	58,  // 52: controller.v1.AlterConfigsResponse.rehearsal:type_name -> controller.v1.Rehearsal
+	64,  // 53: controller.v1.AlterConfigsResult.error:type_name -> controller.v1.Error
+	3,   // 54: controller.v1.CreatePartitionsRequest.context:type_name -> controller.v1.RequestContext
+	42,  // 55: controller.v1.CreatePartitionsRequest.topics:type_name -> controller.v1.GrowingTopic
+	66,  // 56: controller.v1.GrowingTopic.assignments:type_name -> metadata.v1.BrokerIDs
+	44,  // 57: controller.v1.CreatePartitionsResponse.topics:type_name -> controller.v1.CreatePartitionsResult
+	58,  // 58: controller.v1.CreatePartitionsResponse.rehearsal:type_name -> controller.v1.Rehearsal
+	64,  // 59: controller.v1.CreatePartitionsResult.error:type_name -> controller.v1.Error
+	3,   // 60: controller.v1.AlterReassignmentsRequest.context:type_name -> controller.v1.RequestContext
+	46,  // 61: controller.v1.AlterReassignmentsRequest.partitions:type_name -> controller.v1.Reassignment
+	66,  // 62: controller.v1.Reassignment.replicas:type_name -> metadata.v1.BrokerIDs
+	48,  // 63: controller.v1.AlterReassignmentsResponse.partitions:type_name -> controller.v1.ReassignmentResult
+	58,  // 64: controller.v1.AlterReassignmentsResponse.rehearsal:type_name -> controller.v1.Rehearsal
+	64,  // 65: controller.v1.ReassignmentResult.error:type_name -> controller.v1.Error
+	3,   // 66: controller.v1.AlterClientQuotasRequest.context:type_name -> controller.v1.RequestContext
+	50,  // 67: controller.v1.AlterClientQuotasRequest.entries:type_name -> controller.v1.AlterQuotas
+	67,  // 68: controller.v1.AlterQuotas.entity:type_name -> metadata.v1.QuotaEntity
+	51,  // 69: controller.v1.AlterQuotas.changes:type_name -> controller.v1.QuotaChange
+	53,  // 70: controller.v1.AlterClientQuotasResponse.entries:type_name -> controller.v1.AlterQuotasResult
+	58,  // 71: controller.v1.AlterClientQuotasResponse.rehearsal:type_name -> controller.v1.Rehearsal
+	67,  // 72: controller.v1.AlterQuotasResult.entity:type_name -> metadata.v1.QuotaEntity
+	64,  // 73: controller.v1.AlterQuotasResult.error:type_name -> controller.v1.Error
+	3,   // 74: controller.v1.UpdateFeaturesRequest.context:type_name -> controller.v1.RequestContext
+	55,  // 75: controller.v1.UpdateFeaturesRequest.updates:type_name -> controller.v1.FeatureUpdate
+	2,   // 76: controller.v1.FeatureUpdate.type:type_name -> controller.v1.FeatureUpdateType
+	57,  // 77: controller.v1.UpdateFeaturesResponse.features:type_name -> controller.v1.FeatureUpdateResult
+	58,  // 78: controller.v1.UpdateFeaturesResponse.rehearsal:type_name -> controller.v1.Rehearsal
+	64,  // 79: controller.v1.FeatureUpdateResult.error:type_name -> controller.v1.Error
+	68,  // 80: controller.v1.Rehearsal.records:type_name -> metadata.v1.Record
+	59,  // 81: controller.v1.Rehearsal.partitions:type_name -> controller.v1.RehearsedPartition
+	61,  // 82: controller.v1.Rehearsal.brokers:type_name -> controller.v1.RehearsedBroker
+	62,  // 83: controller.v1.Rehearsal.before:type_name -> controller.v1.RehearsedCluster
+	62,  // 84: controller.v1.Rehearsal.after:type_name -> controller.v1.RehearsedCluster
+	60,  // 85: controller.v1.RehearsedPartition.before:type_name -> controller.v1.RehearsedState
+	60,  // 86: controller.v1.RehearsedPartition.after:type_name -> controller.v1.RehearsedState
+	4,   // 87: controller.v1.AdminService.CreateTopics:input_type -> controller.v1.CreateTopicsRequest
+	10,  // 88: controller.v1.AdminService.DeleteTopics:input_type -> controller.v1.DeleteTopicsRequest
+	14,  // 89: controller.v1.AdminService.ElectLeaders:input_type -> controller.v1.ElectLeadersRequest
+	18,  // 90: controller.v1.AdminService.UnregisterBroker:input_type -> controller.v1.UnregisterBrokerRequest
+	36,  // 91: controller.v1.AdminService.AlterConfigs:input_type -> controller.v1.AlterConfigsRequest
+	41,  // 92: controller.v1.AdminService.CreatePartitions:input_type -> controller.v1.CreatePartitionsRequest
+	45,  // 93: controller.v1.AdminService.AlterReassignments:input_type -> controller.v1.AlterReassignmentsRequest
+	49,  // 94: controller.v1.AdminService.AlterClientQuotas:input_type -> controller.v1.AlterClientQuotasRequest
+	54,  // 95: controller.v1.AdminService.UpdateFeatures:input_type -> controller.v1.UpdateFeaturesRequest
+	20,  // 96: controller.v1.AdminService.ConfirmLineage:input_type -> controller.v1.ConfirmLineageRequest
+	22,  // 97: controller.v1.AdminService.ListAwaiting:input_type -> controller.v1.ListAwaitingRequest
+	28,  // 98: controller.v1.AdminService.ElectAwaiting:input_type -> controller.v1.ElectAwaitingRequest
+	30,  // 99: controller.v1.AdminService.ListStrays:input_type -> controller.v1.ListStraysRequest
+	34,  // 100: controller.v1.AdminService.UndeleteTopic:input_type -> controller.v1.UndeleteTopicRequest
+	8,   // 101: controller.v1.AdminService.CreateTopics:output_type -> controller.v1.CreateTopicsResponse
+	12,  // 102: controller.v1.AdminService.DeleteTopics:output_type -> controller.v1.DeleteTopicsResponse
+	16,  // 103: controller.v1.AdminService.ElectLeaders:output_type -> controller.v1.ElectLeadersResponse
+	19,  // 104: controller.v1.AdminService.UnregisterBroker:output_type -> controller.v1.UnregisterBrokerResponse
+	39,  // 105: controller.v1.AdminService.AlterConfigs:output_type -> controller.v1.AlterConfigsResponse
+	43,  // 106: controller.v1.AdminService.CreatePartitions:output_type -> controller.v1.CreatePartitionsResponse
+	47,  // 107: controller.v1.AdminService.AlterReassignments:output_type -> controller.v1.AlterReassignmentsResponse
+	52,  // 108: controller.v1.AdminService.AlterClientQuotas:output_type -> controller.v1.AlterClientQuotasResponse
+	56,  // 109: controller.v1.AdminService.UpdateFeatures:output_type -> controller.v1.UpdateFeaturesResponse
+	21,  // 110: controller.v1.AdminService.ConfirmLineage:output_type -> controller.v1.ConfirmLineageResponse
+	23,  // 111: controller.v1.AdminService.ListAwaiting:output_type -> controller.v1.ListAwaitingResponse
+	29,  // 112: controller.v1.AdminService.ElectAwaiting:output_type -> controller.v1.ElectAwaitingResponse
+	31,  // 113: controller.v1.AdminService.ListStrays:output_type -> controller.v1.ListStraysResponse
+	35,  // 114: controller.v1.AdminService.UndeleteTopic:output_type -> controller.v1.UndeleteTopicResponse
+	101, // [101:115] is the sub-list for method output_type
+	87,  // [87:101] is the sub-list for method input_type
+	87,  // [87:87] is the sub-list for extension type_name
+	87,  // [87:87] is the sub-list for extension extendee
+	0,   // [0:87] is the sub-list for field type_name
 }
 
 func init() { file_controller_v1_admin_proto_init() }
@@ -2672,13 +4955,15 @@ func file_controller_v1_admin_proto_init() {
 	}
 	file_controller_v1_error_proto_init()
 	file_controller_v1_admin_proto_msgTypes[4].OneofWrappers = []any{}
+	file_controller_v1_admin_proto_msgTypes[35].OneofWrappers = []any{}
+	file_controller_v1_admin_proto_msgTypes[48].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_controller_v1_admin_proto_rawDesc), len(file_controller_v1_admin_proto_rawDesc)),
-			NumEnums:      1,
-			NumMessages:   33,
+			NumEnums:      3,
+			NumMessages:   60,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -19,15 +19,20 @@ import (
 const _ = grpc.SupportPackageIsVersion9
 
 const (
-	AdminService_CreateTopics_FullMethodName     = "/controller.v1.AdminService/CreateTopics"
-	AdminService_DeleteTopics_FullMethodName     = "/controller.v1.AdminService/DeleteTopics"
-	AdminService_ElectLeaders_FullMethodName     = "/controller.v1.AdminService/ElectLeaders"
-	AdminService_UnregisterBroker_FullMethodName = "/controller.v1.AdminService/UnregisterBroker"
-	AdminService_ConfirmLineage_FullMethodName   = "/controller.v1.AdminService/ConfirmLineage"
-	AdminService_ListAwaiting_FullMethodName     = "/controller.v1.AdminService/ListAwaiting"
-	AdminService_ElectAwaiting_FullMethodName    = "/controller.v1.AdminService/ElectAwaiting"
-	AdminService_ListStrays_FullMethodName       = "/controller.v1.AdminService/ListStrays"
-	AdminService_UndeleteTopic_FullMethodName    = "/controller.v1.AdminService/UndeleteTopic"
+	AdminService_CreateTopics_FullMethodName       = "/controller.v1.AdminService/CreateTopics"
+	AdminService_DeleteTopics_FullMethodName       = "/controller.v1.AdminService/DeleteTopics"
+	AdminService_ElectLeaders_FullMethodName       = "/controller.v1.AdminService/ElectLeaders"
+	AdminService_UnregisterBroker_FullMethodName   = "/controller.v1.AdminService/UnregisterBroker"
+	AdminService_AlterConfigs_FullMethodName       = "/controller.v1.AdminService/AlterConfigs"
+	AdminService_CreatePartitions_FullMethodName   = "/controller.v1.AdminService/CreatePartitions"
+	AdminService_AlterReassignments_FullMethodName = "/controller.v1.AdminService/AlterReassignments"
+	AdminService_AlterClientQuotas_FullMethodName  = "/controller.v1.AdminService/AlterClientQuotas"
+	AdminService_UpdateFeatures_FullMethodName     = "/controller.v1.AdminService/UpdateFeatures"
+	AdminService_ConfirmLineage_FullMethodName     = "/controller.v1.AdminService/ConfirmLineage"
+	AdminService_ListAwaiting_FullMethodName       = "/controller.v1.AdminService/ListAwaiting"
+	AdminService_ElectAwaiting_FullMethodName      = "/controller.v1.AdminService/ElectAwaiting"
+	AdminService_ListStrays_FullMethodName         = "/controller.v1.AdminService/ListStrays"
+	AdminService_UndeleteTopic_FullMethodName      = "/controller.v1.AdminService/UndeleteTopic"
 )
 
 // AdminServiceClient is the client API for AdminService service.
@@ -44,6 +49,16 @@ type AdminServiceClient interface {
 	ElectLeaders(ctx context.Context, in *ElectLeadersRequest, opts ...grpc.CallOption) (*ElectLeadersResponse, error)
 	// UnregisterBroker forgets a broker (Kafka's UnregisterBroker).
 	UnregisterBroker(ctx context.Context, in *UnregisterBrokerRequest, opts ...grpc.CallOption) (*UnregisterBrokerResponse, error)
+	// AlterConfigs sets and removes configs (Kafka's IncrementalAlterConfigs and AlterConfigs); each resource is judged alone.
+	AlterConfigs(ctx context.Context, in *AlterConfigsRequest, opts ...grpc.CallOption) (*AlterConfigsResponse, error)
+	// CreatePartitions adds partitions to topics; each is judged alone.
+	CreatePartitions(ctx context.Context, in *CreatePartitionsRequest, opts ...grpc.CallOption) (*CreatePartitionsResponse, error)
+	// AlterReassignments starts and cancels moves of replicas (Kafka's AlterPartitionReassignments); each partition is judged alone.
+	AlterReassignments(ctx context.Context, in *AlterReassignmentsRequest, opts ...grpc.CallOption) (*AlterReassignmentsResponse, error)
+	// AlterClientQuotas sets and removes quotas; each entity is judged alone.
+	AlterClientQuotas(ctx context.Context, in *AlterClientQuotasRequest, opts ...grpc.CallOption) (*AlterClientQuotasResponse, error)
+	// UpdateFeatures changes feature levels, all or none.
+	UpdateFeatures(ctx context.Context, in *UpdateFeaturesRequest, opts ...grpc.CallOption) (*UpdateFeaturesResponse, error)
 	// ConfirmLineage ends the time in which a restored or recovered cluster refuses its users' changes.
 	ConfirmLineage(ctx context.Context, in *ConfirmLineageRequest, opts ...grpc.CallOption) (*ConfirmLineageResponse, error)
 	// ListAwaiting lists the partitions whose leader waits for inventories, and the elections that were made without all of them.
@@ -98,6 +113,56 @@ func (c *adminServiceClient) UnregisterBroker(ctx context.Context, in *Unregiste
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(UnregisterBrokerResponse)
 	err := c.cc.Invoke(ctx, AdminService_UnregisterBroker_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *adminServiceClient) AlterConfigs(ctx context.Context, in *AlterConfigsRequest, opts ...grpc.CallOption) (*AlterConfigsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(AlterConfigsResponse)
+	err := c.cc.Invoke(ctx, AdminService_AlterConfigs_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *adminServiceClient) CreatePartitions(ctx context.Context, in *CreatePartitionsRequest, opts ...grpc.CallOption) (*CreatePartitionsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(CreatePartitionsResponse)
+	err := c.cc.Invoke(ctx, AdminService_CreatePartitions_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *adminServiceClient) AlterReassignments(ctx context.Context, in *AlterReassignmentsRequest, opts ...grpc.CallOption) (*AlterReassignmentsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(AlterReassignmentsResponse)
+	err := c.cc.Invoke(ctx, AdminService_AlterReassignments_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *adminServiceClient) AlterClientQuotas(ctx context.Context, in *AlterClientQuotasRequest, opts ...grpc.CallOption) (*AlterClientQuotasResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(AlterClientQuotasResponse)
+	err := c.cc.Invoke(ctx, AdminService_AlterClientQuotas_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *adminServiceClient) UpdateFeatures(ctx context.Context, in *UpdateFeaturesRequest, opts ...grpc.CallOption) (*UpdateFeaturesResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(UpdateFeaturesResponse)
+	err := c.cc.Invoke(ctx, AdminService_UpdateFeatures_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -168,6 +233,16 @@ type AdminServiceServer interface {
 	ElectLeaders(context.Context, *ElectLeadersRequest) (*ElectLeadersResponse, error)
 	// UnregisterBroker forgets a broker (Kafka's UnregisterBroker).
 	UnregisterBroker(context.Context, *UnregisterBrokerRequest) (*UnregisterBrokerResponse, error)
+	// AlterConfigs sets and removes configs (Kafka's IncrementalAlterConfigs and AlterConfigs); each resource is judged alone.
+	AlterConfigs(context.Context, *AlterConfigsRequest) (*AlterConfigsResponse, error)
+	// CreatePartitions adds partitions to topics; each is judged alone.
+	CreatePartitions(context.Context, *CreatePartitionsRequest) (*CreatePartitionsResponse, error)
+	// AlterReassignments starts and cancels moves of replicas (Kafka's AlterPartitionReassignments); each partition is judged alone.
+	AlterReassignments(context.Context, *AlterReassignmentsRequest) (*AlterReassignmentsResponse, error)
+	// AlterClientQuotas sets and removes quotas; each entity is judged alone.
+	AlterClientQuotas(context.Context, *AlterClientQuotasRequest) (*AlterClientQuotasResponse, error)
+	// UpdateFeatures changes feature levels, all or none.
+	UpdateFeatures(context.Context, *UpdateFeaturesRequest) (*UpdateFeaturesResponse, error)
 	// ConfirmLineage ends the time in which a restored or recovered cluster refuses its users' changes.
 	ConfirmLineage(context.Context, *ConfirmLineageRequest) (*ConfirmLineageResponse, error)
 	// ListAwaiting lists the partitions whose leader waits for inventories, and the elections that were made without all of them.
@@ -199,6 +274,21 @@ func (UnimplementedAdminServiceServer) ElectLeaders(context.Context, *ElectLeade
 }
 func (UnimplementedAdminServiceServer) UnregisterBroker(context.Context, *UnregisterBrokerRequest) (*UnregisterBrokerResponse, error) {
 	return nil, status.Errorf(codes.Unimplemented, "method UnregisterBroker not implemented")
+}
+func (UnimplementedAdminServiceServer) AlterConfigs(context.Context, *AlterConfigsRequest) (*AlterConfigsResponse, error) {
+	return nil, status.Errorf(codes.Unimplemented, "method AlterConfigs not implemented")
+}
+func (UnimplementedAdminServiceServer) CreatePartitions(context.Context, *CreatePartitionsRequest) (*CreatePartitionsResponse, error) {
+	return nil, status.Errorf(codes.Unimplemented, "method CreatePartitions not implemented")
+}
+func (UnimplementedAdminServiceServer) AlterReassignments(context.Context, *AlterReassignmentsRequest) (*AlterReassignmentsResponse, error) {
+	return nil, status.Errorf(codes.Unimplemented, "method AlterReassignments not implemented")
+}
+func (UnimplementedAdminServiceServer) AlterClientQuotas(context.Context, *AlterClientQuotasRequest) (*AlterClientQuotasResponse, error) {
+	return nil, status.Errorf(codes.Unimplemented, "method AlterClientQuotas not implemented")
+}
+func (UnimplementedAdminServiceServer) UpdateFeatures(context.Context, *UpdateFeaturesRequest) (*UpdateFeaturesResponse, error) {
+	return nil, status.Errorf(codes.Unimplemented, "method UpdateFeatures not implemented")
 }
 func (UnimplementedAdminServiceServer) ConfirmLineage(context.Context, *ConfirmLineageRequest) (*ConfirmLineageResponse, error) {
 	return nil, status.Errorf(codes.Unimplemented, "method ConfirmLineage not implemented")
@@ -304,6 +394,96 @@ func _AdminService_UnregisterBroker_Handler(srv interface{}, ctx context.Context
 	}
 	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
 		return srv.(AdminServiceServer).UnregisterBroker(ctx, req.(*UnregisterBrokerRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _AdminService_AlterConfigs_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(AlterConfigsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(AdminServiceServer).AlterConfigs(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: AdminService_AlterConfigs_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(AdminServiceServer).AlterConfigs(ctx, req.(*AlterConfigsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _AdminService_CreatePartitions_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(CreatePartitionsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(AdminServiceServer).CreatePartitions(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: AdminService_CreatePartitions_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(AdminServiceServer).CreatePartitions(ctx, req.(*CreatePartitionsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _AdminService_AlterReassignments_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(AlterReassignmentsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(AdminServiceServer).AlterReassignments(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: AdminService_AlterReassignments_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(AdminServiceServer).AlterReassignments(ctx, req.(*AlterReassignmentsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _AdminService_AlterClientQuotas_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(AlterClientQuotasRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(AdminServiceServer).AlterClientQuotas(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: AdminService_AlterClientQuotas_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(AdminServiceServer).AlterClientQuotas(ctx, req.(*AlterClientQuotasRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _AdminService_UpdateFeatures_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(UpdateFeaturesRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(AdminServiceServer).UpdateFeatures(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: AdminService_UpdateFeatures_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(AdminServiceServer).UpdateFeatures(ctx, req.(*UpdateFeaturesRequest))
 	}
 	return interceptor(ctx, in, info, handler)
 }
@@ -420,6 +600,26 @@ var AdminService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "UnregisterBroker",
 			Handler:    _AdminService_UnregisterBroker_Handler,
+		},
+		{
+			MethodName: "AlterConfigs",
+			Handler:    _AdminService_AlterConfigs_Handler,
+		},
+		{
+			MethodName: "CreatePartitions",
+			Handler:    _AdminService_CreatePartitions_Handler,
+		},
+		{
+			MethodName: "AlterReassignments",
+			Handler:    _AdminService_AlterReassignments_Handler,
+		},
+		{
+			MethodName: "AlterClientQuotas",
+			Handler:    _AdminService_AlterClientQuotas_Handler,
+		},
+		{
+			MethodName: "UpdateFeatures",
+			Handler:    _AdminService_UpdateFeatures_Handler,
 		},
 		{
 			MethodName: "ConfirmLineage",

@@ -514,6 +514,9 @@ type Record struct {
 	//	*Record_ControllerClaimed
 	//	*Record_ControllerRegistered
 	//	*Record_LineageStarted
+	//	*Record_FeatureLevel
+	//	*Record_ClearElr
+	//	*Record_ClientQuota
 	//	*Record_LineageConfirmed
 	//	*Record_RecoveryElected
 	Kind          isRecord_Kind `protobuf_oneof:"kind"`
@@ -666,6 +669,33 @@ func (x *Record) GetLineageStarted() *LineageStarted {
 	return nil
 }
 
+func (x *Record) GetFeatureLevel() *FeatureLevel {
+	if x != nil {
+		if x, ok := x.Kind.(*Record_FeatureLevel); ok {
+			return x.FeatureLevel
+		}
+	}
+	return nil
+}
+
+func (x *Record) GetClearElr() *ClearElr {
+	if x != nil {
+		if x, ok := x.Kind.(*Record_ClearElr); ok {
+			return x.ClearElr
+		}
+	}
+	return nil
+}
+
+func (x *Record) GetClientQuota() *ClientQuota {
+	if x != nil {
+		if x, ok := x.Kind.(*Record_ClientQuota); ok {
+			return x.ClientQuota
+		}
+	}
+	return nil
+}
+
 func (x *Record) GetLineageConfirmed() *LineageConfirmed {
 	if x != nil {
 		if x, ok := x.Kind.(*Record_LineageConfirmed); ok {
@@ -748,6 +778,21 @@ type Record_LineageStarted struct {
 	LineageStarted *LineageStarted `protobuf:"bytes,12,opt,name=lineage_started,json=lineageStarted,proto3,oneof"`
 }
 
+type Record_FeatureLevel struct {
+	// feature_level: see FeatureLevel.
+	FeatureLevel *FeatureLevel `protobuf:"bytes,13,opt,name=feature_level,json=featureLevel,proto3,oneof"`
+}
+
+type Record_ClearElr struct {
+	// clear_elr: see ClearElr.
+	ClearElr *ClearElr `protobuf:"bytes,14,opt,name=clear_elr,json=clearElr,proto3,oneof"`
+}
+
+type Record_ClientQuota struct {
+	// client_quota: see ClientQuota.
+	ClientQuota *ClientQuota `protobuf:"bytes,17,opt,name=client_quota,json=clientQuota,proto3,oneof"`
+}
+
 type Record_LineageConfirmed struct {
 	// lineage_confirmed: see LineageConfirmed.
 	LineageConfirmed *LineageConfirmed `protobuf:"bytes,24,opt,name=lineage_confirmed,json=lineageConfirmed,proto3,oneof"`
@@ -781,6 +826,12 @@ func (*Record_ControllerClaimed) isRecord_Kind() {}
 func (*Record_ControllerRegistered) isRecord_Kind() {}
 
 func (*Record_LineageStarted) isRecord_Kind() {}
+
+func (*Record_FeatureLevel) isRecord_Kind() {}
+
+func (*Record_ClearElr) isRecord_Kind() {}
+
+func (*Record_ClientQuota) isRecord_Kind() {}
 
 func (*Record_LineageConfirmed) isRecord_Kind() {}
 
@@ -2293,6 +2344,227 @@ func (x *LateInventory) GetLogEndOffset() int64 {
 	return 0
 }
 
+// FeatureLevel says at which level the cluster is of a feature (Kafka's FeatureLevelRecord).
+type FeatureLevel struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// name of the feature, for example "eligible.leader.replicas.version".
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// level of the feature; 0 takes it away.
+	Level         int32 `protobuf:"varint,2,opt,name=level,proto3" json:"level,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FeatureLevel) Reset() {
+	*x = FeatureLevel{}
+	mi := &file_metadata_v1_record_proto_msgTypes[26]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FeatureLevel) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FeatureLevel) ProtoMessage() {}
+
+func (x *FeatureLevel) ProtoReflect() protoreflect.Message {
+	mi := &file_metadata_v1_record_proto_msgTypes[26]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FeatureLevel.ProtoReflect.Descriptor instead.
+func (*FeatureLevel) Descriptor() ([]byte, []int) {
+	return file_metadata_v1_record_proto_rawDescGZIP(), []int{26}
+}
+
+func (x *FeatureLevel) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *FeatureLevel) GetLevel() int32 {
+	if x != nil {
+		return x.Level
+	}
+	return 0
+}
+
+// ClearElr empties the lists of eligible and last known leaders (Kafka's ClearElrRecord). A partition without an ISR
+// keeps them: they are all that is known of it.
+type ClearElr struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// topic_name of the topic, or empty for all of them.
+	TopicName     string `protobuf:"bytes,1,opt,name=topic_name,json=topicName,proto3" json:"topic_name,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ClearElr) Reset() {
+	*x = ClearElr{}
+	mi := &file_metadata_v1_record_proto_msgTypes[27]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ClearElr) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ClearElr) ProtoMessage() {}
+
+func (x *ClearElr) ProtoReflect() protoreflect.Message {
+	mi := &file_metadata_v1_record_proto_msgTypes[27]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ClearElr.ProtoReflect.Descriptor instead.
+func (*ClearElr) Descriptor() ([]byte, []int) {
+	return file_metadata_v1_record_proto_rawDescGZIP(), []int{27}
+}
+
+func (x *ClearElr) GetTopicName() string {
+	if x != nil {
+		return x.TopicName
+	}
+	return ""
+}
+
+// ClientQuota says what one quota of one kind of client is (Kafka's ClientQuotaRecord).
+type ClientQuota struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// entity that the quota is for, by type; 1 or 2 parts.
+	Entity []*QuotaEntity `protobuf:"bytes,1,rep,name=entity,proto3" json:"entity,omitempty"`
+	// key of the quota, for example "producer_byte_rate".
+	Key string `protobuf:"bytes,2,opt,name=key,proto3" json:"key,omitempty"`
+	// value of the quota; absent takes it away.
+	Value         *float64 `protobuf:"fixed64,3,opt,name=value,proto3,oneof" json:"value,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ClientQuota) Reset() {
+	*x = ClientQuota{}
+	mi := &file_metadata_v1_record_proto_msgTypes[28]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ClientQuota) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ClientQuota) ProtoMessage() {}
+
+func (x *ClientQuota) ProtoReflect() protoreflect.Message {
+	mi := &file_metadata_v1_record_proto_msgTypes[28]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ClientQuota.ProtoReflect.Descriptor instead.
+func (*ClientQuota) Descriptor() ([]byte, []int) {
+	return file_metadata_v1_record_proto_rawDescGZIP(), []int{28}
+}
+
+func (x *ClientQuota) GetEntity() []*QuotaEntity {
+	if x != nil {
+		return x.Entity
+	}
+	return nil
+}
+
+func (x *ClientQuota) GetKey() string {
+	if x != nil {
+		return x.Key
+	}
+	return ""
+}
+
+func (x *ClientQuota) GetValue() float64 {
+	if x != nil && x.Value != nil {
+		return *x.Value
+	}
+	return 0
+}
+
+// QuotaEntity is one part of the name of a kind of client.
+type QuotaEntity struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// type is "client-id", "ip" or "user".
+	Type string `protobuf:"bytes,1,opt,name=type,proto3" json:"type,omitempty"`
+	// name of the client, user or address; absent for the default of the type.
+	Name          *string `protobuf:"bytes,2,opt,name=name,proto3,oneof" json:"name,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *QuotaEntity) Reset() {
+	*x = QuotaEntity{}
+	mi := &file_metadata_v1_record_proto_msgTypes[29]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *QuotaEntity) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*QuotaEntity) ProtoMessage() {}
+
+func (x *QuotaEntity) ProtoReflect() protoreflect.Message {
+	mi := &file_metadata_v1_record_proto_msgTypes[29]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use QuotaEntity.ProtoReflect.Descriptor instead.
+func (*QuotaEntity) Descriptor() ([]byte, []int) {
+	return file_metadata_v1_record_proto_rawDescGZIP(), []int{29}
+}
+
+func (x *QuotaEntity) GetType() string {
+	if x != nil {
+		return x.Type
+	}
+	return ""
+}
+
+func (x *QuotaEntity) GetName() string {
+	if x != nil && x.Name != nil {
+		return *x.Name
+	}
+	return ""
+}
+
 var File_metadata_v1_record_proto protoreflect.FileDescriptor
 
 const file_metadata_v1_record_proto_rawDesc = "" +
@@ -2332,7 +2604,7 @@ const file_metadata_v1_record_proto_rawDesc = "" +
 	"\frequest_kind\x18\x03 \x01(\tR\vrequestKind\"0\n" +
 	"\x06Reason\x12\x12\n" +
 	"\x04code\x18\x01 \x01(\tR\x04code\x12\x12\n" +
-	"\x04text\x18\x02 \x01(\tR\x04text\"\xf5\a\n" +
+	"\x04text\x18\x02 \x01(\tR\x04text\"\xac\t\n" +
 	"\x06Record\x12I\n" +
 	"\x10partition_change\x18\x01 \x01(\v2\x1c.metadata.v1.PartitionChangeH\x00R\x0fpartitionChange\x126\n" +
 	"\tpartition\x18\x02 \x01(\v2\x16.metadata.v1.PartitionH\x00R\tpartition\x12*\n" +
@@ -2346,7 +2618,10 @@ const file_metadata_v1_record_proto_rawDesc = "" +
 	"\x12controller_claimed\x18\n" +
 	" \x01(\v2\x1e.metadata.v1.ControllerClaimedH\x00R\x11controllerClaimed\x12X\n" +
 	"\x15controller_registered\x18\v \x01(\v2!.metadata.v1.ControllerRegisteredH\x00R\x14controllerRegistered\x12F\n" +
-	"\x0flineage_started\x18\f \x01(\v2\x1b.metadata.v1.LineageStartedH\x00R\x0elineageStarted\x12L\n" +
+	"\x0flineage_started\x18\f \x01(\v2\x1b.metadata.v1.LineageStartedH\x00R\x0elineageStarted\x12@\n" +
+	"\rfeature_level\x18\r \x01(\v2\x19.metadata.v1.FeatureLevelH\x00R\ffeatureLevel\x124\n" +
+	"\tclear_elr\x18\x0e \x01(\v2\x15.metadata.v1.ClearElrH\x00R\bclearElr\x12=\n" +
+	"\fclient_quota\x18\x11 \x01(\v2\x18.metadata.v1.ClientQuotaH\x00R\vclientQuota\x12L\n" +
 	"\x11lineage_confirmed\x18\x18 \x01(\v2\x1d.metadata.v1.LineageConfirmedH\x00R\x10lineageConfirmed\x12I\n" +
 	"\x10recovery_elected\x18\x19 \x01(\v2\x1c.metadata.v1.RecoveryElectedH\x00R\x0frecoveryElectedB\x06\n" +
 	"\x04kind\"\x1d\n" +
@@ -2482,7 +2757,22 @@ const file_metadata_v1_record_proto_rawDesc = "" +
 	"\tbroker_id\x18\x01 \x01(\x05R\bbrokerId\x12*\n" +
 	"\x11last_leader_epoch\x18\x02 \x01(\x05R\x0flastLeaderEpoch\x12(\n" +
 	"\x10log_start_offset\x18\x03 \x01(\x03R\x0elogStartOffset\x12$\n" +
-	"\x0elog_end_offset\x18\x04 \x01(\x03R\flogEndOffset*{\n" +
+	"\x0elog_end_offset\x18\x04 \x01(\x03R\flogEndOffset\"8\n" +
+	"\fFeatureLevel\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
+	"\x05level\x18\x02 \x01(\x05R\x05level\")\n" +
+	"\bClearElr\x12\x1d\n" +
+	"\n" +
+	"topic_name\x18\x01 \x01(\tR\ttopicName\"v\n" +
+	"\vClientQuota\x120\n" +
+	"\x06entity\x18\x01 \x03(\v2\x18.metadata.v1.QuotaEntityR\x06entity\x12\x10\n" +
+	"\x03key\x18\x02 \x01(\tR\x03key\x12\x19\n" +
+	"\x05value\x18\x03 \x01(\x01H\x00R\x05value\x88\x01\x01B\b\n" +
+	"\x06_value\"C\n" +
+	"\vQuotaEntity\x12\x12\n" +
+	"\x04type\x18\x01 \x01(\tR\x04type\x12\x17\n" +
+	"\x04name\x18\x02 \x01(\tH\x00R\x04name\x88\x01\x01B\a\n" +
+	"\x05_name*{\n" +
 	"\x12ConfigResourceType\x12$\n" +
 	" CONFIG_RESOURCE_TYPE_UNSPECIFIED\x10\x00\x12\x1e\n" +
 	"\x1aCONFIG_RESOURCE_TYPE_TOPIC\x10\x02\x12\x1f\n" +
@@ -2501,7 +2791,7 @@ func file_metadata_v1_record_proto_rawDescGZIP() []byte {
 }
 
 var file_metadata_v1_record_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_metadata_v1_record_proto_msgTypes = make([]protoimpl.MessageInfo, 26)
+var file_metadata_v1_record_proto_msgTypes = make([]protoimpl.MessageInfo, 30)
 var file_metadata_v1_record_proto_goTypes = []any{
 	(ConfigResourceType)(0),          // 0: metadata.v1.ConfigResourceType
 	(*LineageID)(nil),                // 1: metadata.v1.LineageID
@@ -2530,6 +2820,10 @@ var file_metadata_v1_record_proto_goTypes = []any{
 	(*LineageConfirmed)(nil),         // 24: metadata.v1.LineageConfirmed
 	(*RecoveryElected)(nil),          // 25: metadata.v1.RecoveryElected
 	(*LateInventory)(nil),            // 26: metadata.v1.LateInventory
+	(*FeatureLevel)(nil),             // 27: metadata.v1.FeatureLevel
+	(*ClearElr)(nil),                 // 28: metadata.v1.ClearElr
+	(*ClientQuota)(nil),              // 29: metadata.v1.ClientQuota
+	(*QuotaEntity)(nil),              // 30: metadata.v1.QuotaEntity
 }
 var file_metadata_v1_record_proto_depIdxs = []int32{
 	1,  // 0: metadata.v1.Envelope.lineage:type_name -> metadata.v1.LineageID
@@ -2549,29 +2843,33 @@ var file_metadata_v1_record_proto_depIdxs = []int32{
 	21, // 14: metadata.v1.Record.controller_claimed:type_name -> metadata.v1.ControllerClaimed
 	22, // 15: metadata.v1.Record.controller_registered:type_name -> metadata.v1.ControllerRegistered
 	23, // 16: metadata.v1.Record.lineage_started:type_name -> metadata.v1.LineageStarted
-	24, // 17: metadata.v1.Record.lineage_confirmed:type_name -> metadata.v1.LineageConfirmed
-	25, // 18: metadata.v1.Record.recovery_elected:type_name -> metadata.v1.RecoveryElected
-	8,  // 19: metadata.v1.PartitionChange.isr:type_name -> metadata.v1.BrokerIDs
-	8,  // 20: metadata.v1.PartitionChange.replicas:type_name -> metadata.v1.BrokerIDs
-	8,  // 21: metadata.v1.PartitionChange.removing_replicas:type_name -> metadata.v1.BrokerIDs
-	8,  // 22: metadata.v1.PartitionChange.adding_replicas:type_name -> metadata.v1.BrokerIDs
-	8,  // 23: metadata.v1.PartitionChange.eligible_leader_replicas:type_name -> metadata.v1.BrokerIDs
-	8,  // 24: metadata.v1.PartitionChange.last_known_elr:type_name -> metadata.v1.BrokerIDs
-	9,  // 25: metadata.v1.PartitionChange.directories:type_name -> metadata.v1.DirectoryIDs
-	14, // 26: metadata.v1.RegisterBroker.listeners:type_name -> metadata.v1.Listener
-	15, // 27: metadata.v1.RegisterBroker.features:type_name -> metadata.v1.Feature
-	9,  // 28: metadata.v1.BrokerRegistrationChange.directories:type_name -> metadata.v1.DirectoryIDs
-	0,  // 29: metadata.v1.Config.resource_type:type_name -> metadata.v1.ConfigResourceType
-	14, // 30: metadata.v1.ControllerRegistered.listeners:type_name -> metadata.v1.Listener
-	15, // 31: metadata.v1.ControllerRegistered.features:type_name -> metadata.v1.Feature
-	1,  // 32: metadata.v1.LineageStarted.lineage:type_name -> metadata.v1.LineageID
-	2,  // 33: metadata.v1.LineageStarted.ancestors:type_name -> metadata.v1.LineageAncestor
-	26, // 34: metadata.v1.RecoveryElected.late:type_name -> metadata.v1.LateInventory
-	35, // [35:35] is the sub-list for method output_type
-	35, // [35:35] is the sub-list for method input_type
-	35, // [35:35] is the sub-list for extension type_name
-	35, // [35:35] is the sub-list for extension extendee
-	0,  // [0:35] is the sub-list for field type_name
+	27, // 17: metadata.v1.Record.feature_level:type_name -> metadata.v1.FeatureLevel
+	28, // 18: metadata.v1.Record.clear_elr:type_name -> metadata.v1.ClearElr
+	29, // 19: metadata.v1.Record.client_quota:type_name -> metadata.v1.ClientQuota
+	24, // 20: metadata.v1.Record.lineage_confirmed:type_name -> metadata.v1.LineageConfirmed
+	25, // 21: metadata.v1.Record.recovery_elected:type_name -> metadata.v1.RecoveryElected
+	8,  // 22: metadata.v1.PartitionChange.isr:type_name -> metadata.v1.BrokerIDs
+	8,  // 23: metadata.v1.PartitionChange.replicas:type_name -> metadata.v1.BrokerIDs
+	8,  // 24: metadata.v1.PartitionChange.removing_replicas:type_name -> metadata.v1.BrokerIDs
+	8,  // 25: metadata.v1.PartitionChange.adding_replicas:type_name -> metadata.v1.BrokerIDs
+	8,  // 26: metadata.v1.PartitionChange.eligible_leader_replicas:type_name -> metadata.v1.BrokerIDs
+	8,  // 27: metadata.v1.PartitionChange.last_known_elr:type_name -> metadata.v1.BrokerIDs
+	9,  // 28: metadata.v1.PartitionChange.directories:type_name -> metadata.v1.DirectoryIDs
+	14, // 29: metadata.v1.RegisterBroker.listeners:type_name -> metadata.v1.Listener
+	15, // 30: metadata.v1.RegisterBroker.features:type_name -> metadata.v1.Feature
+	9,  // 31: metadata.v1.BrokerRegistrationChange.directories:type_name -> metadata.v1.DirectoryIDs
+	0,  // 32: metadata.v1.Config.resource_type:type_name -> metadata.v1.ConfigResourceType
+	14, // 33: metadata.v1.ControllerRegistered.listeners:type_name -> metadata.v1.Listener
+	15, // 34: metadata.v1.ControllerRegistered.features:type_name -> metadata.v1.Feature
+	1,  // 35: metadata.v1.LineageStarted.lineage:type_name -> metadata.v1.LineageID
+	2,  // 36: metadata.v1.LineageStarted.ancestors:type_name -> metadata.v1.LineageAncestor
+	26, // 37: metadata.v1.RecoveryElected.late:type_name -> metadata.v1.LateInventory
+	30, // 38: metadata.v1.ClientQuota.entity:type_name -> metadata.v1.QuotaEntity
+	39, // [39:39] is the sub-list for method output_type
+	39, // [39:39] is the sub-list for method input_type
+	39, // [39:39] is the sub-list for extension type_name
+	39, // [39:39] is the sub-list for extension extendee
+	0,  // [0:39] is the sub-list for field type_name
 }
 
 func init() { file_metadata_v1_record_proto_init() }
@@ -2593,6 +2891,9 @@ func file_metadata_v1_record_proto_init() {
 		(*Record_ControllerClaimed)(nil),
 		(*Record_ControllerRegistered)(nil),
 		(*Record_LineageStarted)(nil),
+		(*Record_FeatureLevel)(nil),
+		(*Record_ClearElr)(nil),
+		(*Record_ClientQuota)(nil),
 		(*Record_LineageConfirmed)(nil),
 		(*Record_RecoveryElected)(nil),
 	}
@@ -2600,13 +2901,15 @@ func file_metadata_v1_record_proto_init() {
 	file_metadata_v1_record_proto_msgTypes[15].OneofWrappers = []any{}
 	file_metadata_v1_record_proto_msgTypes[17].OneofWrappers = []any{}
 	file_metadata_v1_record_proto_msgTypes[18].OneofWrappers = []any{}
+	file_metadata_v1_record_proto_msgTypes[28].OneofWrappers = []any{}
+	file_metadata_v1_record_proto_msgTypes[29].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_metadata_v1_record_proto_rawDesc), len(file_metadata_v1_record_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   26,
+			NumMessages:   30,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
