@@ -48,6 +48,8 @@ type Broker struct {
 
 	// applying: owned by the metadata follower's goroutine. Set when the image holds our registration.
 	applying bool
+	// claimEpoch: owned by the metadata follower's goroutine. The controller epoch of the last claim that was heard.
+	claimEpoch int64
 }
 
 // boundListener is a listener with the address it got.

@@ -202,9 +202,14 @@ func (b *Broker) metadataChanged(d *fsm.Delta, img *fsm.Image) {
 	b.session.update(lifecycle.Life.NowReady)
 }
 
-// hearClaim has the session go on at the controller that has just claimed, with a full heartbeat. Claims that may be
-// older than this process say nothing of who is active.
+// hearClaim has the session go on at the controller that has just claimed, with a full heartbeat. A claim that is
+// repeated within its epoch is the same controller's barrier and means nothing here. Claims that may be older than this
+// process say nothing of who is active.
 func (b *Broker) hearClaim(d *fsm.Delta, img *fsm.Image) {
+	if img.ControllerEpoch() == b.claimEpoch {
+		return
+	}
+	b.claimEpoch = img.ControllerEpoch()
 	if claim, ok := img.Claim(); ok && b.applying && !d.Snapshot {
 		if c, ok := img.Controller(claim.NodeID); ok && len(c.Listeners) > 0 {
 			b.client.Claimed(c.Listeners[0].Address())

@@ -17,10 +17,15 @@ import (
 type claimAttempt struct {
 	id    uint64
 	nonce fsm.UUID
-	// renewal tells that the node held a claim up to this one and nothing happened between.
-	renewal bool
+	// renews is the tip of the open claim that is claimed again, nil if there was none. Nothing is on its way in it.
+	renews *tip
 	// barriers arrived before the claim was proposed; its image answers them.
 	barriers []*Op
+}
+
+// continues tells whether a claim at that offset follows the tip that it renews: then nobody else decided between.
+func (a *claimAttempt) continues(claimOffset int64) bool {
+	return a.renews != nil && claimOffset == a.renews.image.NextOffset()
 }
 
 // takeHint begins a claim, or ends it. A second "leading" in another term means that leadership was lost and won again
@@ -46,18 +51,17 @@ func (c *Core) beginClaim(now time.Time) {
 		c.retryClaim(now, "this node has no image")
 		return
 	}
-	c.proposeClaim(now, img, false)
+	c.proposeClaim(now, img, nil)
 }
 
-// renewClaim claims again from the open claim, so that the barriers have an entry to wait for.
+// renewClaim claims again from the open claim, so that barriers and held answers have an entry to wait for.
 func (c *Core) renewClaim(now time.Time) {
-	img := c.tip.image
+	t := c.tip
 	c.tip = nil
-	c.memory.clear()
-	c.proposeClaim(now, img, true)
+	c.proposeClaim(now, t.image, t)
 }
 
-func (c *Core) proposeClaim(now time.Time, img *fsm.Image, renewal bool) {
+func (c *Core) proposeClaim(now time.Time, img *fsm.Image, renews *tip) {
 	nonce := c.nonce()
 	entry, err := fsm.EncodeEnvelope(c.claimEnvelope(now, img, nonce))
 	if err != nil {
@@ -65,7 +69,7 @@ func (c *Core) proposeClaim(now time.Time, img *fsm.Image, renewal bool) {
 		return
 	}
 	c.nextID++
-	c.claim = &claimAttempt{id: c.nextID, nonce: nonce, renewal: renewal, barriers: c.barriers}
+	c.claim = &claimAttempt{id: c.nextID, nonce: nonce, renews: renews, barriers: c.barriers}
 	c.barriers = nil
 	c.phase = Claiming
 	c.do(Propose{ID: c.claim.id, Claim: true, Entry: entry, Timeout: c.cfg.ProposeTimeout})
@@ -132,27 +136,49 @@ func (c *Core) openClaim(now time.Time, img *fsm.Image) {
 	attempt := c.claim
 	c.claim, c.phase = nil, Open
 	c.tip = &tip{epoch: img.ControllerEpoch(), claimOffset: img.ClaimOffset(), image: img}
-	c.counts.Claims++
 	for _, op := range attempt.barriers {
 		c.settle(op, Outcome{Image: img, MetadataOffset: img.AppliedOffset()})
 	}
-	if attempt.renewal {
+	if attempt.continues(img.ClaimOffset()) {
+		c.counts.Renewals++
+		for _, d := range attempt.renews.held.take() {
+			c.answer(d)
+		}
 		return
 	}
+	c.interrupted(attempt, "another node decided before the claim was renewed")
+	c.counts.Claims++
 	c.note(hclog.Info, "claim opened: this node is the active controller", "controller_epoch", c.tip.epoch, "metadata_offset", img.AppliedOffset())
 	c.startDuties(now, img)
+}
+
+// interrupted lets go of what was to continue over a renewal.
+func (c *Core) interrupted(attempt *claimAttempt, why string) {
+	c.memory.clear()
+	if attempt.renews == nil {
+		return
+	}
+	for _, d := range attempt.renews.held.take() {
+		c.abandon(d, why)
+	}
 }
 
 // retryClaim gives up the claim in flight and plans the next.
 func (c *Core) retryClaim(now time.Time, why string) {
 	if c.claim != nil {
-		for _, op := range c.claim.barriers {
-			c.settle(op, Outcome{Err: notDone(op.kind, "the claim failed")})
-		}
+		c.failClaim("the claim failed")
 	}
 	c.claim, c.phase = nil, Idle
 	c.planClaim(now)
 	c.note(hclog.Warn, "claim failed", "why", why, "retry_in", c.claimAt.Sub(now))
+}
+
+// failClaim answers those who wait for the claim in flight.
+func (c *Core) failClaim(why string) {
+	for _, op := range c.claim.barriers {
+		c.settle(op, Outcome{Err: notDone(op.kind, why)})
+	}
+	c.interrupted(c.claim, why)
 }
 
 // planClaim sets when to claim again: at once after a claim that worked, later and later when claims fail.
@@ -186,13 +212,17 @@ func (c *Core) endClaim(now time.Time, why string) {
 
 // scatter lets go of a tip: what was not proposed is given up, what was becomes an orphan.
 func (c *Core) scatter(t *tip) {
+	const why = "the claim ended before it was proposed"
 	for _, s := range t.staged {
 		if s.last {
-			c.abandon(s.owner)
+			c.abandon(s.owner, why)
 		}
 		for _, d := range s.riders {
-			c.abandon(d)
+			c.abandon(d, why)
 		}
+	}
+	for _, d := range t.held.take() {
+		c.abandon(d, why)
 	}
 	for _, f := range t.flights {
 		c.orphan(f)
@@ -200,12 +230,12 @@ func (c *Core) scatter(t *tip) {
 }
 
 // abandon answers a decision that will never be proposed as a whole.
-func (c *Core) abandon(d *decided) {
+func (c *Core) abandon(d *decided, why string) {
 	for _, op := range d.ops {
 		if d.begun || d.unknown > 0 {
 			c.settle(op, Outcome{Err: unknownOutcome(op.kind, "the claim ended when a part of it was decided")})
 		} else {
-			c.settle(op, Outcome{Err: notDone(op.kind, "the claim ended before it was proposed")})
+			c.settle(op, Outcome{Err: notDone(op.kind, why)})
 		}
 	}
 	d.ops = nil
@@ -219,7 +249,7 @@ func (c *Core) orphan(f *flight) {
 			kept = append(kept, d)
 			continue
 		}
-		c.abandon(d)
+		c.abandon(d, "the claim ended")
 	}
 	f.waiters = kept
 	for _, op := range f.barriers {
@@ -238,8 +268,13 @@ func (c *Core) takeObserved(now time.Time, o Observed) {
 	if !o.Applied {
 		return
 	}
-	if c.phase == Open && o.ClaimOffset > c.tip.claimOffset {
-		c.endClaim(now, "another claim was applied")
+	const another = "another claim was applied"
+	switch {
+	case c.phase == Open && o.ClaimOffset > c.tip.claimOffset:
+		c.endClaim(now, another)
+	case c.phase == Claiming && o.Nonce != c.claim.nonce:
+		c.interrupted(c.claim, another)
+		c.claim.renews = nil // what comes of it is a new claim
 	}
 	// From here on no entry of an earlier claim passes the guard, and those that did pass were seen before.
 	for i := len(c.orphans) - 1; i >= 0; i-- {

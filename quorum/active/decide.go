@@ -66,8 +66,21 @@ func (c *Core) decide(op *Op, env *controller.Env) {
 	}
 	d.outcome.MetadataOffset = c.tip.image.AppliedOffset()
 	withMetadataOffset(d.outcome.Reply, d.outcome.MetadataOffset)
-	if !d.writes && !c.tip.ride(d) {
-		c.answer(d)
+	c.park(op, d)
+}
+
+// park has a decision wait for what its answer needs: what it was decided on, and if it wrote nothing, an entry of this
+// claim that is proposed from now on. Once that is applied nobody else led in between, and what was decided is true at
+// the entry's place in the log; until then a node that was deposed long ago could not tell.
+func (c *Core) park(op *Op, d *decided) {
+	switch {
+	case d.writes:
+	case op.own || op.prompt:
+		if !c.tip.ride(d) {
+			c.answer(d)
+		}
+	default:
+		c.tip.hold(d, op.size)
 	}
 }
 
@@ -114,6 +127,7 @@ func (c *Core) propose(now time.Time) {
 	before := c.tip.staged[0].before
 	c.nextID++
 	f, batches := c.tip.launch(c.nextID, c.entryBytes)
+	f.waiters = append(f.waiters, c.tip.held.take()...)
 	f.barriers, c.barriers = c.barriers, nil
 	entry, err := fsm.EncodeEnvelope(&metadatav1.Envelope{
 		Format:              fsm.EnvelopeFormat,

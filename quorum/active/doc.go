@@ -19,8 +19,9 @@
 //   - A claim is one entry with ControllerClaimed alone. Its answer carries the image of the instant at which it was
 //     folded, so it is also the barrier: nothing that was committed before can be missing from the first tip.
 //   - Decisions fold into the tip before they are proposed. What does not fold is refused and never proposed.
-//   - Nothing is answered before it is committed and applied here (I4). A decision that changed nothing is answered
-//     when the entries it was decided on are.
+//   - Nothing is answered before it is committed and applied here (I4). A decision that changed nothing is answered when
+//     an entry that was proposed after it is: the next one, or a repeated claim that all who wait share. Heartbeats and
+//     the like (Op.Prompt) wait only for the entries that they were decided on.
 //   - Anything but "applied" ends the claim: the tip is thrown away and, while the node leads, a new claim is made.
 //     The guard in the fold (I2) drops what the ended claim may still have in the log, so at most one claim decides
 //     at a time and a deposed one's decisions are never visible (I21).

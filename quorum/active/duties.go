@@ -57,9 +57,10 @@ func (c *Core) startDuties(now time.Time, img *fsm.Image) {
 	}
 }
 
-// takeTick does what the clock asks for.
+// takeTick does what the clock asks for. While the claim is renewed it is put into the queue: one renewal may follow the
+// other for as long as barriers or refusals are asked for.
 func (c *Core) takeTick(now time.Time) {
-	if c.phase != Open || now.Before(c.nextTick) {
+	if !c.active() || now.Before(c.nextTick) {
 		return
 	}
 	c.grantAfterStall(now)

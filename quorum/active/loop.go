@@ -143,7 +143,7 @@ func (l *Loop) setActive(active bool) {
 func (l *Loop) propose(ctx context.Context, p Propose) {
 	answers := l.cfg.Log.Propose(p.Entry, p.Timeout)
 	go func() {
-		answer := await(ctx, answers, p.Timeout+answerGrace)
+		answer := awaitAnswer(ctx, answers, p.Timeout+answerGrace)
 		if p.Claim {
 			l.box.post(ClaimAnswered{ID: p.ID, Answer: answer})
 		} else {
@@ -152,8 +152,8 @@ func (l *Loop) propose(ctx context.Context, p Propose) {
 	}()
 }
 
-// await waits for an answer, but neither longer than timeout nor after the end of ctx.
-func await(ctx context.Context, answers <-chan Answer, timeout time.Duration) Answer {
+// awaitAnswer waits for an answer, but neither longer than timeout nor after the end of ctx.
+func awaitAnswer(ctx context.Context, answers <-chan Answer, timeout time.Duration) Answer {
 	timer := time.NewTimer(timeout)
 	defer timer.Stop()
 	select {

@@ -32,6 +32,8 @@ type Op struct {
 	// own marks one of the Core's own requests; duty, if set, is called with its outcome.
 	own  bool
 	duty func(Outcome)
+	// prompt lets an answer that wrote nothing go out without proof that this node still led when it was asked.
+	prompt bool
 
 	// state moves from opQueued to opTaken by the Core, or to opWithdrawn by the caller; whoever comes first.
 	state atomic.Int32
@@ -104,6 +106,14 @@ func NewOp[Req, Resp any](
 	return op
 }
 
+// Prompt makes the answer of a request that writes nothing go out as soon as what it was decided on is applied here. A
+// node that was deposed and does not know it yet then answers from its old state: such requests are those whose askers
+// ask again soon, or hold the answer against epochs of their own.
+func (op *Op) Prompt() *Op {
+	op.prompt = true
+	return op
+}
+
 // NewBarrier makes a request that is answered with the image of an instant after its arrival.
 func NewBarrier() *Op {
 	return &Op{kind: "barrier", done: make(chan Outcome, 1)}
@@ -127,7 +137,8 @@ func (op *Op) Deliver(out Outcome) {
 }
 
 // Do decides a request on the active controller's tip, and returns its reply when everything that it rests on is
-// committed and applied on this node. The second result is the metadata offset at which the reply is true.
+// committed and applied on this node. The second result is the metadata offset at which the reply is true. A reply that
+// changed nothing, a refusal among them, was so at an instant between the call and its return.
 //
 // An error is a *controller.Refusal. NOT_CONTROLLER and OVERLOADED say that nothing was done and a retry is safe;
 // OUTCOME_UNKNOWN says that the decision may take effect, or may have. A retry with the same request id gets the first
@@ -137,8 +148,22 @@ func Do[Req, Resp any](
 	decide func(*fsm.Image, *controller.Env, Req) controller.Decision[Resp],
 	req Req, cause *metadatav1.Cause, requestID fsm.UUID,
 ) (Resp, int64, error) {
+	return await[Resp](ctx, l, NewOp(decide, req, cause, requestID))
+}
+
+// DoPrompt is Do for a request whose answer may be an old one when it changed nothing; see [Op.Prompt].
+func DoPrompt[Req, Resp any](
+	ctx context.Context, l *Loop,
+	decide func(*fsm.Image, *controller.Env, Req) controller.Decision[Resp],
+	req Req, cause *metadatav1.Cause, requestID fsm.UUID,
+) (Resp, int64, error) {
+	return await[Resp](ctx, l, NewOp(decide, req, cause, requestID).Prompt())
+}
+
+// await runs a request and gives its reply a type.
+func await[Resp any](ctx context.Context, l *Loop, op *Op) (Resp, int64, error) {
 	var none Resp
-	out := l.run(ctx, NewOp(decide, req, cause, requestID))
+	out := l.run(ctx, op)
 	if out.Err != nil {
 		return none, 0, out.Err
 	}

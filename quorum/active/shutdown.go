@@ -6,9 +6,7 @@ func (c *Core) Shutdown() []Effect {
 	c.leading = false
 	c.refuseQueued("this node is stopping")
 	if c.claim != nil {
-		for _, op := range c.claim.barriers {
-			c.settle(op, Outcome{Err: notDone(op.kind, "this node is stopping")})
-		}
+		c.failClaim("this node is stopping")
 	}
 	if c.tip != nil {
 		c.scatter(c.tip)

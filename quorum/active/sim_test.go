@@ -26,7 +26,8 @@ var (
 //
 // What must hold whatever happens: every request is answered at most once, and truly. Success means that it is in the
 // log, was applied on the answering node before the answer, and has the answer's offset (I4); "not done" means that it is
-// not in the log and never will be (I21); all nodes agree (I1).
+// not in the log and never will be (I21); a question that writes nothing sees all that was acknowledged before it was
+// asked; all nodes agree (I1).
 func TestSimulation(t *testing.T) {
 	if *simSeed != 0 {
 		simulate(t, *simSeed)
@@ -51,9 +52,11 @@ type sim struct {
 	now    time.Time
 	nodes  []*simNode
 	leader int
-	term   uint64
-	log    []*simEntry
-	ops    []*simOp
+	// cut serves its clients and hears nothing of the others, -1 if nobody is cut off.
+	cut  int
+	term uint64
+	log  []*simEntry
+	ops  []*simOp
 	// acked are the keys whose success was answered.
 	acked []string
 	next  int
@@ -78,6 +81,7 @@ type simOp struct {
 	op      *Op
 	keys    []string
 	barrier bool
+	asks    string   // a key that was acked when it was asked for
 	before  []string // acked before it was submitted
 	out     *Outcome
 }
@@ -95,7 +99,7 @@ type simNode struct {
 
 // simulate makes one run and returns the number of keys whose writing was acknowledged.
 func simulate(t *testing.T, seed uint64) int {
-	s := &sim{t: t, rnd: rand.New(rand.NewPCG(seed, 99)), now: time.UnixMilli(1_700_000_000_000), leader: -1}
+	s := &sim{t: t, rnd: rand.New(rand.NewPCG(seed, 99)), now: time.UnixMilli(1_700_000_000_000), leader: -1, cut: -1}
 	depth := 1 + s.rnd.IntN(4)
 	for i := range 3 {
 		s.nodes = append(s.nodes, s.newNode(i, depth))
@@ -127,9 +131,13 @@ func (s *sim) newNode(i, depth int) *simNode {
 // act does one random thing.
 func (s *sim) act() {
 	n := s.nodes[s.rnd.IntN(len(s.nodes))]
-	switch p := s.rnd.IntN(100); {
+	p := s.rnd.IntN(100)
+	if n.id == s.cut && p >= 25 && p < 91 {
+		return
+	}
+	switch {
 	case p < 25:
-		if s.leader >= 0 && s.rnd.IntN(5) > 0 {
+		if s.leader >= 0 && s.rnd.IntN(3) > 0 {
 			n = s.nodes[s.leader]
 		}
 		s.submit(n)
@@ -137,7 +145,7 @@ func (s *sim) act() {
 		n.handOver()
 	case p < 80:
 		n.applyNext()
-	case p < 84:
+	case p < 82:
 		s.elect()
 	case p < 90:
 		n.hear()
@@ -153,15 +161,25 @@ func (s *sim) act() {
 	}
 }
 
-// submit brings a request to a node: a write of one or of several batches, or a barrier; sometimes a burst.
+// submit brings a request to a node: a write of one or of several batches, a question or a barrier; sometimes a burst.
 func (s *sim) submit(n *simNode) {
 	var events []Event
 	for range 1 + s.rnd.IntN(3) {
 		o := &simOp{before: slices.Clone(s.acked)}
-		switch s.rnd.IntN(8) {
+		kind := s.rnd.IntN(10)
+		if n.id == s.cut {
+			kind = 1 // behind a write it could decide nothing
+		}
+		switch kind {
 		case 0:
 			o.op, o.barrier = NewBarrier(), true
-		case 1:
+		case 1, 2:
+			if len(s.acked) == 0 {
+				continue
+			}
+			o.asks = s.acked[len(s.acked)-1-s.rnd.IntN(min(3, len(s.acked)))]
+			o.op = getOp(o.asks)
+		case 3:
 			o.keys = []string{s.key(), s.key(), s.key(), s.key(), s.key()}
 			o.op = NewOp(putMany, o.keys, nil, fsm.UUID{})
 		default:
@@ -184,6 +202,9 @@ func (s *sim) elect() {
 	s.term++
 	old := s.leader
 	s.leader = s.rnd.IntN(len(s.nodes)+1) - 1
+	if s.cut = -1; s.leader != old && s.rnd.IntN(2) == 0 {
+		s.cut = old
+	}
 	if old >= 0 && s.rnd.IntN(3) > 0 {
 		s.nodes[old].hints = append(s.nodes[old].hints, LeadershipHint{Term: s.term})
 	}
@@ -235,6 +256,9 @@ func (n *simNode) settled(e Settle) {
 	o.out = &e.Outcome
 	if e.Outcome.Err != nil {
 		return
+	}
+	if o.asks != "" && e.Outcome.Reply != true {
+		n.s.t.Errorf("node %d answers that %s is not there, which was acknowledged before", n.id, o.asks)
 	}
 	img := n.img
 	if o.barrier {

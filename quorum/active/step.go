@@ -86,6 +86,7 @@ type Core struct {
 // Counts are what the Core did since it was made.
 type Counts struct {
 	Claims   uint64 // claims that were opened
+	Renewals uint64 // claims that were repeated for barriers and held answers
 	Entries  uint64 // entries that were proposed, claims left out
 	Batches  uint64 // batches in them
 	Dropped  uint64 // entries of ours that failed the guard
@@ -254,7 +255,7 @@ func (c *Core) pump(now time.Time) {
 		}
 		c.propose(now)
 	}
-	if c.phase == Open && len(c.barriers) > 0 && len(c.tip.flights) == 0 && len(c.tip.staged) == 0 {
+	if c.phase == Open && (len(c.barriers) > 0 || len(c.tip.held.decisions) > 0) && len(c.tip.flights) == 0 && len(c.tip.staged) == 0 {
 		c.renewClaim(now)
 	}
 }
@@ -280,7 +281,7 @@ func (c *Core) note(level hclog.Level, msg string, args ...any) {
 // NextTick returns when the Core wants its next Tick; the zero time if it wants none.
 func (c *Core) NextTick() time.Time {
 	switch {
-	case c.phase == Open:
+	case c.active():
 		if due := c.watch.NextDue(); !due.IsZero() && due.Before(c.nextTick) {
 			return due
 		}
@@ -291,9 +292,18 @@ func (c *Core) NextTick() time.Time {
 	return time.Time{}
 }
 
-// QueueLen returns the number and the size of the requests that wait to be decided.
+// QueueLen returns the number and the size of the requests that wait to be decided, or for an entry to be proposed.
 func (c *Core) QueueLen() (ops, bytes int) {
-	return len(c.queue) + len(c.barriers), c.queuedBytes
+	ops, bytes = len(c.queue)+len(c.barriers), c.queuedBytes
+	t := c.tip
+	if c.claim != nil {
+		t = c.claim.renews
+		ops += len(c.claim.barriers)
+	}
+	if t != nil {
+		ops, bytes = ops+len(t.held.decisions), bytes+t.held.bytes
+	}
+	return ops, bytes
 }
 
 // Status describes the Core.
@@ -305,15 +315,15 @@ func (c *Core) Status() Status {
 	return s
 }
 
-// active tells that the node decides, or will again as soon as a barrier's claim is applied.
+// active tells that the node decides, or will again as soon as its renewed claim is applied.
 func (c *Core) active() bool {
-	return c.phase == Open || c.phase == Claiming && c.claim.renewal
+	return c.phase == Open || c.phase == Claiming && c.claim.renews != nil
 }
 
 // Status is what a Core looks like from outside.
 type Status struct {
 	Phase Phase
-	// Active tells that the node decides, or will again as soon as a barrier's claim is applied.
+	// Active tells that the node decides, or will again as soon as its renewed claim is applied.
 	Active  bool
 	Leading bool
 	Term    uint64

@@ -28,9 +28,12 @@ func TestClaimStandsAloneAndItsImageIsTheFirstTip(t *testing.T) {
 	n.anotherClaims(4)
 	n.term = 5
 	n.commit(p)
-	if n.core.tip.claimOffset != n.img.ClaimOffset() || n.img.ClaimOffset() <= before.ClaimOffset()+1 {
-		t.Fatalf("claim offset %d, image %d", n.core.tip.claimOffset, n.img.ClaimOffset())
+	tip := n.core.claim.renews
+	if tip.claimOffset != n.img.ClaimOffset() || n.img.ClaimOffset() <= before.ClaimOffset()+1 {
+		t.Fatalf("claim offset %d, image %d", tip.claimOffset, n.img.ClaimOffset())
 	}
+	n.wantUnanswered(op) // the claim was proposed before it was asked
+	n.commit(n.takeProposal())
 	n.want(op, done)
 }
 
@@ -52,6 +55,8 @@ func TestNothingIsAnsweredBeforeItIsAppliedHere(t *testing.T) {
 	if n.want(read, done).Reply != true {
 		t.Fatal("the read did not see the write that was decided before it")
 	}
+	n.wantUnanswered(refused) // it was asked when the entry was proposed already
+	n.commit(n.takeProposal())
 	n.want(refused, exists)
 }
 
@@ -120,10 +125,11 @@ func TestBatchThatNoEntryHoldsIsRefused(t *testing.T) {
 	}
 	op := NewOp(huge, 0, nil, fsm.UUID{})
 	n.step(Submitted{op})
-	n.want(op, controllerv1.ErrorCode_ERROR_CODE_POLICY_VIOLATION)
-	if len(n.proposals) != 0 {
+	if len(n.proposals) != 1 || !n.proposals[0].Claim {
 		t.Fatal("it was proposed")
 	}
+	n.commit(n.takeProposal())
+	n.want(op, controllerv1.ErrorCode_ERROR_CODE_POLICY_VIOLATION)
 }
 
 func TestBytesInFlightAreBounded(t *testing.T) {
@@ -269,6 +275,7 @@ func TestRetryWithTheSameRequestIDGetsTheFirstAnswer(t *testing.T) {
 		return get(img, env, string(q))
 	}, question("a"), nil, id)
 	n.step(Submitted{other})
+	n.commit(n.takeProposal())
 	if n.want(other, done).Reply != true {
 		t.Fatal("a request got another one's answer")
 	}

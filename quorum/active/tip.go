@@ -19,6 +19,22 @@ type tip struct {
 	// flights are proposed and not answered yet, in order.
 	flights     []*flight
 	flightBytes int
+	// held were decided on image and wait for the next entry, whatever is in it. Invariant: nothing is staged.
+	held held
+}
+
+// held are decisions that wrote nothing and whose answers wait for an entry that is proposed after them.
+type held struct {
+	decisions []*decided
+	// bytes is the size of their requests.
+	bytes int
+}
+
+// take empties it.
+func (h *held) take() []*decided {
+	all := h.decisions
+	*h = held{}
+	return all
 }
 
 // staged is a batch that waits for its entry.
@@ -93,6 +109,16 @@ func (t *tip) ride(d *decided) bool {
 		return false
 	}
 	return true
+}
+
+// hold makes d wait for an entry that is yet to be proposed.
+func (t *tip) hold(d *decided, size int) {
+	if len(t.staged) > 0 {
+		t.ride(d)
+		return
+	}
+	t.held.decisions = append(t.held.decisions, d)
+	t.held.bytes += size
 }
 
 // launch takes as many staged batches as fit an entry of that many bytes, at least one, and makes a flight of them.

@@ -15,11 +15,15 @@ type brokerService struct {
 	// pending are the brokers a heartbeat of which is being decided.
 	pending pendingSet
 	streams openStreams
+	// reports holds one token for each inventory that is being received.
+	reports chan struct{}
 }
 
 // Register has package controller decide it.
 func (s *brokerService) Register(ctx context.Context, req *controllerv1.RegisterRequest) (*controllerv1.RegisterResponse, error) {
-	return do(ctx, s.Deps, controller.RegisterBroker, req, byBroker(ctx, "RegisterBroker"))
+	by := byBroker(ctx, "RegisterBroker")
+	by.prompt = false // a refusal ends the broker's process
+	return do(ctx, s.Deps, controller.RegisterBroker, req, by)
 }
 
 // AlterPartitions has package controller decide it.

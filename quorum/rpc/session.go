@@ -188,7 +188,7 @@ func (ss *session) decide(req *controllerv1.SessionRequest) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ss.stream.Context()), heartbeatTimeout)
 	defer cancel()
 	by := byBroker(ss.stream.Context(), "BrokerHeartbeat")
-	resp, _, err := active.Do(ctx, ss.Loop, controller.Heartbeat, req, by.cause, fsm.UUID{})
+	resp, _, err := active.DoPrompt(ctx, ss.Loop, controller.Heartbeat, req, by.cause, fsm.UUID{})
 	switch {
 	case active.IsRefused(err, controllerv1.ErrorCode_ERROR_CODE_NOT_CONTROLLER):
 		ss.refuseFurther(ss.status(err))

@@ -20,6 +20,8 @@ type ask struct {
 	cause         *metadatav1.Cause
 	requestID     fsm.UUID
 	timeoutMillis int64
+	// prompt is set for what brokers ask again and again: see active.Op.Prompt.
+	prompt bool
 }
 
 // do has a request decided and waits for its answer.
@@ -30,16 +32,20 @@ func do[Req, Resp any](ctx context.Context, d Deps, decide decision[Req, Resp], 
 	}
 	ctx, cancel := withTimeout(ctx, by.timeoutMillis)
 	defer cancel()
-	resp, _, err := active.Do(ctx, d.Loop, decide, req, by.cause, by.requestID)
+	have := active.Do[Req, Resp]
+	if by.prompt {
+		have = active.DoPrompt[Req, Resp]
+	}
+	resp, _, err := have(ctx, d.Loop, decide, req, by.cause, by.requestID)
 	if err != nil {
 		return none, d.status(err)
 	}
 	return resp, nil
 }
 
-// byBroker is the cause of what a broker asks for itself.
+// byBroker is the cause of what a broker asks for itself. It holds the answer against the epochs that it knows.
 func byBroker(ctx context.Context, kind string) ask {
-	return ask{cause: &metadatav1.Cause{Principal: "broker", ClientAddress: peerAddress(ctx), RequestKind: kind}}
+	return ask{cause: &metadatav1.Cause{Principal: "broker", ClientAddress: peerAddress(ctx), RequestKind: kind}, prompt: true}
 }
 
 // onBehalf is the cause of what is asked for somebody else: it says itself for whom.
