@@ -15,7 +15,8 @@ const maxRegistrationBytes = 64 << 10
 
 // RegisterBroker makes the caller the holder of a broker id (Kafka's BrokerRegistration).
 //
-// The same incarnation amends its registration and keeps its broker epoch. A new incarnation is fenced and gets a new
+// The same incarnation amends its registration and keeps its broker epoch, unless an earlier lineage gave it. A new
+// incarnation is fenced and gets a new
 // epoch: the metadata offset of its own RegisterBroker record, so that it is caught up once it has applied that offset.
 func RegisterBroker(img *fsm.Image, env *Env, req *controllerv1.RegisterRequest) Decision[*controllerv1.RegisterResponse] {
 	if refusal := env.checkRegistration(img, req); refusal != nil {
@@ -53,7 +54,7 @@ func (e *Env) register(img *fsm.Image, req *controllerv1.RegisterRequest) ([]*me
 	was, known := img.Broker(req.GetBrokerId())
 	var records []*metadatav1.Record
 	var why *metadatav1.Reason
-	if known && bytes.Equal(was.IncarnationID.Bytes(), req.GetIncarnationId()) {
+	if known && was.Epoch != fsm.VoidEpoch && bytes.Equal(was.IncarnationID.Bytes(), req.GetIncarnationId()) {
 		rec.BrokerEpoch, rec.Fenced, rec.InControlledShutdown = was.Epoch, was.Fenced, was.InControlledShutdown
 		why = reason("broker_amended", "broker %d registered again with the same incarnation", was.ID)
 	} else {
@@ -66,6 +67,8 @@ func (e *Env) register(img *fsm.Image, req *controllerv1.RegisterRequest) ([]*me
 
 func registrationReason(was *fsm.Broker, known bool, req *controllerv1.RegisterRequest) *metadatav1.Reason {
 	switch {
+	case known && was.Epoch == fsm.VoidEpoch:
+		return reason("broker_registered", "broker %d registered, which an earlier lineage knew", was.ID)
 	case !known:
 		return reason("broker_registered", "broker %d registered, which was not known", req.GetBrokerId())
 	case req.GetPreviousBrokerEpoch() == was.Epoch:
@@ -77,6 +80,9 @@ func registrationReason(was *fsm.Broker, known bool, req *controllerv1.RegisterR
 // UnregisterBroker forgets a broker, alive or not (Kafka's UnregisterBroker). Its id stays in the replica lists. A live
 // process is answered STALE_BROKER_EPOCH from then on and registers again.
 func UnregisterBroker(img *fsm.Image, env *Env, req *controllerv1.UnregisterBrokerRequest) Decision[*controllerv1.UnregisterBrokerResponse] {
+	if refused := refuseUnconfirmed(img); refused != nil {
+		return Decision[*controllerv1.UnregisterBrokerResponse]{Refused: refused}
+	}
 	id := req.GetBrokerId()
 	b, ok := img.Broker(id)
 	if !ok {

@@ -18,6 +18,9 @@ const clusterMetadataTopic = "__cluster_metadata"
 // batch. A name that the request has twice is judged and answered once. With validate_only it answers the same, and
 // changes nothing.
 func CreateTopics(img *fsm.Image, env *Env, req *controllerv1.CreateTopicsRequest) Decision[*controllerv1.CreateTopicsResponse] {
+	if refused := refuseUnconfirmed(img); refused != nil {
+		return Decision[*controllerv1.CreateTopicsResponse]{Refused: refused}
+	}
 	if total := env.partitionsAsked(req); total > env.Limits.MaxPartitionsPerRequest {
 		return refuse[*controllerv1.CreateTopicsResponse](controllerv1.ErrorCode_ERROR_CODE_POLICY_VIOLATION,
 			"the request asks for %d partitions, one request may ask for %d; split the request", total, env.Limits.MaxPartitionsPerRequest)

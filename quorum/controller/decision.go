@@ -21,6 +21,8 @@ type Decision[R any] struct {
 	// Remember writes what the decision changes in the soft state. It is called once, after the batches are in the
 	// tip and before the next decision; nil when there is nothing to write.
 	Remember func(*Liveness)
+	// Keep writes what the decision changes in the inventories, like Remember.
+	Keep func(*Inventories)
 }
 
 // Refusal says why a whole request is refused. Nothing of it took effect.

@@ -9,6 +9,9 @@ import (
 // DeleteTopics deletes topics by name or by id (Kafka's DeleteTopics). Each is judged alone; the good ones take effect
 // together. One record takes a topic, its partitions and its configs away.
 func DeleteTopics(img *fsm.Image, env *Env, req *controllerv1.DeleteTopicsRequest) Decision[*controllerv1.DeleteTopicsResponse] {
+	if refused := refuseUnconfirmed(img); refused != nil {
+		return Decision[*controllerv1.DeleteTopicsResponse]{Refused: refused}
+	}
 	d := &deletion{img: img, env: env, asked: map[fsm.UUID]int{}, names: map[string]int{}}
 	for _, t := range req.GetTopics() {
 		d.count(t)

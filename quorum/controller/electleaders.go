@@ -14,6 +14,9 @@ func ElectLeaders(img *fsm.Image, env *Env, req *controllerv1.ElectLeadersReques
 	switch req.GetType() {
 	case controllerv1.ElectionType_ELECTION_TYPE_PREFERRED:
 	case controllerv1.ElectionType_ELECTION_TYPE_UNCLEAN:
+		if refused := refuseUnconfirmed(img); refused != nil {
+			return Decision[*controllerv1.ElectLeadersResponse]{Refused: refused}
+		}
 		kind = electUnclean
 	case controllerv1.ElectionType_ELECTION_TYPE_UNSPECIFIED:
 		fallthrough

@@ -25,6 +25,8 @@ type Env struct {
 	RequestID fsm.UUID
 	// Liveness is the soft state about brokers. Decisions read it and never write it.
 	Liveness *Liveness
+	// Inventories is what brokers reported of their logs. Decisions read it and never write it; nil is empty.
+	Inventories *Inventories
 }
 
 // Limits bound what one decision may write (I20).
@@ -37,7 +39,16 @@ type Limits struct {
 	MaxPartitionsPerRequest int64
 	// MaxElectionsPerRun is the number of leaders that one run of a periodic duty may move.
 	MaxElectionsPerRun int
+	// MaxRecoveriesPerRun is the number of leaders that one run elects from inventories. After a restore every partition
+	// waits for one, and the next run follows at once.
+	MaxRecoveriesPerRun int
+	// RecoveryElectionWait is recovery.election.wait.ms: how long an operator who wants leaders elected without all
+	// inventories is asked to wait for them, counted from the claim.
+	RecoveryElectionWait time.Duration
 }
+
+// DefaultRecoveryElectionWait is enough for a broker to start and to look at its logs.
+const DefaultRecoveryElectionWait = time.Minute
 
 // DefaultLimits are the limits of the log format and of Kafka.
 func DefaultLimits() Limits {
@@ -46,6 +57,8 @@ func DefaultLimits() Limits {
 		MaxBatchBytes:           1<<20 - 4096,
 		MaxPartitionsPerRequest: 10_000,
 		MaxElectionsPerRun:      1_000,
+		MaxRecoveriesPerRun:     10_000,
+		RecoveryElectionWait:    DefaultRecoveryElectionWait,
 	}
 }
 

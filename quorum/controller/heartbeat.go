@@ -44,8 +44,8 @@ func isCaughtUp(b *fsm.Broker, req *controllerv1.SessionRequest) bool {
 // NeedsDecision tells whether a heartbeat may change the metadata or depends on what other brokers have applied. If it
 // does not, [Heartbeat] answers it from any image and needs no soft state, so that the session's own goroutine can.
 func NeedsDecision(img *fsm.Image, req *controllerv1.SessionRequest) bool {
-	b, ok := img.Broker(req.GetBrokerId())
-	if !ok || b.Epoch != req.GetBrokerEpoch() {
+	b, ok := holder(img, req.GetBrokerId(), req.GetBrokerEpoch())
+	if !ok {
 		return false
 	}
 	switch stateOf(b) {
@@ -65,11 +65,11 @@ func mayUnfence(b *fsm.Broker, req *controllerv1.SessionRequest) bool {
 
 // Heartbeat decides what a heartbeat changes (Kafka's BrokerHeartbeatManager). In the steady state it changes nothing.
 func Heartbeat(img *fsm.Image, env *Env, req *controllerv1.SessionRequest) Decision[*controllerv1.SessionResponse] {
-	b, ok := img.Broker(req.GetBrokerId())
-	if !ok || b.Epoch != req.GetBrokerEpoch() {
+	b, ok := holder(img, req.GetBrokerId(), req.GetBrokerEpoch())
+	if !ok {
 		return Decision[*controllerv1.SessionResponse]{Reply: &controllerv1.SessionResponse{
 			Sequence:        req.GetSequence(),
-			Error:           staleBroker(b, ok, req.GetBrokerId(), req.GetBrokerEpoch()),
+			Error:           staleBroker(b, req.GetBrokerId(), req.GetBrokerEpoch()),
 			IsFenced:        true,
 			ControllerEpoch: img.ControllerEpoch(),
 		}}
@@ -86,10 +86,21 @@ func Heartbeat(img *fsm.Image, env *Env, req *controllerv1.SessionRequest) Decis
 	return d
 }
 
-func staleBroker(b *fsm.Broker, known bool, id int32, epoch int64) *controllerv1.Error {
+// holder returns the registration of a broker, and whether this broker epoch holds it. A registration of an earlier
+// lineage is void: nobody holds it.
+func holder(img *fsm.Image, id int32, epoch int64) (*fsm.Broker, bool) {
+	b, ok := img.Broker(id)
+	return b, ok && b.Epoch == epoch && epoch != fsm.VoidEpoch
+}
+
+// staleBroker is the answer to a broker epoch that does not hold the registration b, which is nil if there is none.
+func staleBroker(b *fsm.Broker, id int32, epoch int64) *controllerv1.Error {
 	const stale = controllerv1.ErrorCode_ERROR_CODE_STALE_BROKER_EPOCH
-	if !known {
+	switch {
+	case b == nil:
 		return itemError(stale, "broker %d is not registered", id)
+	case b.Epoch == fsm.VoidEpoch:
+		return itemError(stale, "broker %d is not registered in this lineage; it must register again", id)
 	}
 	return itemError(stale, "broker %d is registered with broker epoch %d, not %d", id, b.Epoch, epoch)
 }

@@ -11,9 +11,9 @@ import (
 // AlterPartitions judges the ISR changes that a leader proposes (Kafka's AlterPartition). Each partition is judged
 // alone. The answer is the state after the change.
 func AlterPartitions(img *fsm.Image, env *Env, req *controllerv1.AlterPartitionsRequest) Decision[*controllerv1.AlterPartitionsResponse] {
-	b, ok := img.Broker(req.GetBrokerId())
-	if !ok || b.Epoch != req.GetBrokerEpoch() {
-		stale := staleBroker(b, ok, req.GetBrokerId(), req.GetBrokerEpoch())
+	b, ok := holder(img, req.GetBrokerId(), req.GetBrokerEpoch())
+	if !ok {
+		stale := staleBroker(b, req.GetBrokerId(), req.GetBrokerEpoch())
 		return refuse[*controllerv1.AlterPartitionsResponse](stale.GetCode(), "%s", stale.GetMessage())
 	}
 	v := newView(img)

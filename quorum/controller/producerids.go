@@ -14,9 +14,9 @@ const ProducerIDBlock = 1000
 // ReserveProducerIDs gives the caller the next block of producer ids (Kafka's AllocateProducerIds). A block is never
 // given out twice; one that is lost with its broker stays unused.
 func ReserveProducerIDs(img *fsm.Image, env *Env, req *controllerv1.ReserveProducerIDsRequest) Decision[*controllerv1.ReserveProducerIDsResponse] {
-	b, ok := img.Broker(req.GetBrokerId())
-	if !ok || b.Epoch != req.GetBrokerEpoch() {
-		stale := staleBroker(b, ok, req.GetBrokerId(), req.GetBrokerEpoch())
+	b, ok := holder(img, req.GetBrokerId(), req.GetBrokerEpoch())
+	if !ok {
+		stale := staleBroker(b, req.GetBrokerId(), req.GetBrokerEpoch())
 		return refuse[*controllerv1.ReserveProducerIDsResponse](stale.GetCode(), "%s", stale.GetMessage())
 	}
 	first := img.NextProducerID()

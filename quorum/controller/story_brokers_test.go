@@ -61,7 +61,7 @@ func (w *world) cmdRegister(d *datadriven.TestData) string {
 	w.spoilDirectories(o, req)
 	w.spoilEndpoints(o, req)
 	return tell(w, RegisterBroker(w.img, w.env, req), func(r *controllerv1.RegisterResponse) string {
-		return fmt.Sprintf("broker epoch %d, catch up to %d, session %d ms\n", r.GetBrokerEpoch(), r.GetMetadataOffset(), r.GetSessionTimeoutMs())
+		return fmt.Sprintf("broker epoch %s, catch up to %s, session %d ms\n", offsetText(r.GetBrokerEpoch()), offsetText(r.GetMetadataOffset()), r.GetSessionTimeoutMs())
 	})
 }
 
@@ -202,6 +202,7 @@ func (w *world) cmdUnregister(d *datadriven.TestData) string {
 // cmdFailover makes another controller active: it knows the image and nothing else.
 func (w *world) cmdFailover(*datadriven.TestData) string {
 	w.liveness.Reset(w.img, w.env.Now)
+	w.env.Inventories.Reset(w.env.Now)
 	w.watch.Claimed(w.img, w.env.Now)
 	return ""
 }

@@ -19,7 +19,7 @@ func (w *world) cmdShow(d *datadriven.TestData) string {
 	}
 	if only == "" || only == "brokers" {
 		for broker := range w.img.Brokers() {
-			fmt.Fprintf(&b, "broker %d: epoch %d, %s, leads %d of %d\n", broker.ID, broker.Epoch, brokerText(broker),
+			fmt.Fprintf(&b, "broker %d: epoch %s, %s, leads %d of %d\n", broker.ID, offsetText(broker.Epoch), brokerText(broker),
 				w.img.NumLedBy(broker.ID), w.img.NumReplicasOf(broker.ID))
 		}
 	}
@@ -28,8 +28,8 @@ func (w *world) cmdShow(d *datadriven.TestData) string {
 			continue
 		}
 		for i, p := range topic.Partitions() {
-			fmt.Fprintf(&b, "%s-%d: replicas %v, isr %v, leader %d, leader epoch %d, partition epoch %d%s\n", topic.Name(), i,
-				p.Replicas, p.ISR, p.Leader, p.LeaderEpoch, p.PartitionEpoch, when(p.Recovering, ", recovering"))
+			fmt.Fprintf(&b, "%s-%d: replicas %v, isr %v, leader %d, leader epoch %d, partition epoch %d%s%s\n", topic.Name(), i,
+				p.Replicas, p.ISR, p.Leader, p.LeaderEpoch, p.PartitionEpoch, when(p.Recovering, ", recovering"), when(p.AwaitingInventory, ", awaiting inventory"))
 		}
 		for _, c := range w.img.Configs(fsm.TopicResource(topic.Name())) {
 			fmt.Fprintf(&b, "%s: %s=%s\n", topic.Name(), c.Key, c.Value)
@@ -57,17 +57,22 @@ func (w *world) recordText(r *metadatav1.Record) string {
 		return w.partitionChangeText(k.PartitionChange)
 	case *metadatav1.Record_Partition:
 		p := k.Partition
-		return fmt.Sprintf("partition %d: replicas %v, isr %v, leader %d", p.GetPartitionId(), p.GetReplicas(), p.GetIsr(), p.GetLeader())
+		return fmt.Sprintf("partition %d: replicas %v, isr %v, leader %d%s", p.GetPartitionId(), p.GetReplicas(), p.GetIsr(), p.GetLeader(),
+			when(p.GetAwaitingInventory(), fmt.Sprintf(", awaiting inventory, leader epoch %d, partition epoch %d", p.GetLeaderEpoch(), p.GetPartitionEpoch())))
+	case *metadatav1.Record_RecoveryElected:
+		return recoveryElectedText(w, k.RecoveryElected)
+	case *metadatav1.Record_LineageConfirmed:
+		return "lineage confirmed"
 	case *metadatav1.Record_Topic:
 		return "topic " + k.Topic.GetName()
 	case *metadatav1.Record_RemoveTopic:
 		return "remove topic " + w.topicName(k.RemoveTopic.GetTopicId())
 	case *metadatav1.Record_RegisterBroker:
 		b := k.RegisterBroker
-		return fmt.Sprintf("register broker %d: epoch %d%s%s", b.GetBrokerId(), b.GetBrokerEpoch(),
+		return fmt.Sprintf("register broker %d: epoch %s%s%s", b.GetBrokerId(), offsetText(b.GetBrokerEpoch()),
 			when(b.GetFenced(), ", fenced"), when(b.GetInControlledShutdown(), ", in controlled shutdown"))
 	case *metadatav1.Record_UnregisterBroker:
-		return fmt.Sprintf("unregister broker %d: epoch %d", k.UnregisterBroker.GetBrokerId(), k.UnregisterBroker.GetBrokerEpoch())
+		return fmt.Sprintf("unregister broker %d: epoch %s", k.UnregisterBroker.GetBrokerId(), offsetText(k.UnregisterBroker.GetBrokerEpoch()))
 	case *metadatav1.Record_BrokerRegistrationChange:
 		return registrationChangeText(k.BrokerRegistrationChange)
 	case *metadatav1.Record_Config:
@@ -88,6 +93,9 @@ func (w *world) partitionChangeText(p *metadatav1.PartitionChange) string {
 	}
 	if p.Leader != nil {
 		said = append(said, fmt.Sprintf("leader %d", p.GetLeader()))
+	}
+	if p.LeaderEpoch != nil {
+		said = append(said, fmt.Sprintf("leader epoch %d", p.GetLeaderEpoch()))
 	}
 	if p.Recovering != nil {
 		said = append(said, fmt.Sprintf("recovering %t", p.GetRecovering()))

@@ -56,6 +56,9 @@ type world struct {
 	incarnations map[int32]byte
 	stopped      map[int32]bool
 	racks        map[int32]string
+	// gone are the ids of topics that there were, by name; rebirths counts the restores.
+	gone     map[string]fsm.UUID
+	rebirths byte
 }
 
 func newWorld(t tester) *world {
@@ -72,11 +75,14 @@ func newWorld(t tester) *world {
 	w := &world{
 		t: t, img: img, start: start, liveness: NewLiveness(9 * time.Second), watch: NewWatch(), probing: map[int32]Probe{},
 		incarnations: map[int32]byte{}, stopped: map[int32]bool{}, racks: map[int32]string{},
+		gone: map[string]fsm.UUID{},
 	}
 	w.env = &Env{
 		Now: start, Rand: rand.New(rand.NewPCG(1, 2)), Limits: DefaultLimits(), Defaults: KafkaDefaults(),
 		Cause: &metadatav1.Cause{Principal: "User:story"}, RequestID: fsm.UUID{0xbb, 1}, Liveness: w.liveness,
+		Inventories: NewInventories(),
 	}
+	w.env.Inventories.Reset(start)
 	return w
 }
 
@@ -90,6 +96,8 @@ func (w *world) run(d *datadriven.TestData) string {
 		"create": w.cmdCreate, "delete": w.cmdDelete, "config": w.cmdConfig,
 		"alter": w.cmdAlter, "elect": w.cmdElect, "balance": w.cmdBalance, "elect-leaderless": w.cmdElectLeaderless,
 		"producer-ids": w.cmdProducerIDs, "register-controller": w.cmdRegisterController,
+		"rebirth": w.cmdRebirth, "report": w.cmdReport, "elect-inventories": w.cmdElectInventories, "elect-awaiting": w.cmdElectAwaiting,
+		"awaiting": w.cmdAwaiting, "confirm": w.cmdConfirm, "strays": w.cmdStrays, "undelete": w.cmdUndelete,
 		"show": w.cmdShow,
 	}
 	command, ok := commands[d.Cmd]
@@ -102,7 +110,7 @@ func (w *world) run(d *datadriven.TestData) string {
 // told is a decision without its type: what a story shows of it.
 func tell[R any](w *world, d Decision[R], reply func(R) string) string {
 	if d.Refused != nil {
-		if len(d.Batches) != 0 || d.Remember != nil {
+		if len(d.Batches) != 0 || d.Remember != nil || d.Keep != nil {
 			w.t.Errorf("a refused request has batches")
 		}
 		return "refused: " + errorText(&controllerv1.Error{Code: d.Refused.Code, Message: d.Refused.Message}) + "\n"
@@ -121,6 +129,9 @@ func tell[R any](w *world, d Decision[R], reply func(R) string) string {
 	if d.Remember != nil {
 		d.Remember(w.liveness)
 	}
+	if d.Keep != nil {
+		d.Keep(w.env.Inventories)
+	}
 	return b.String()
 }
 
@@ -135,6 +146,9 @@ func (w *world) fold(batch *metadatav1.Batch) {
 	}
 	if err := fsm.Check(img); err != nil {
 		w.t.Fatalf("image is broken: %v\n%v", err, batch)
+	}
+	for t := range w.img.Topics() {
+		w.gone[t.Name()] = t.ID()
 	}
 	w.img = img
 }
@@ -158,6 +172,8 @@ func (w *world) cmdSet(d *datadriven.TestData) string {
 			w.env.Limits.MaxRecordsPerBatch = toInt(w.t, value)
 		case "max-bytes":
 			w.env.Limits.MaxBatchBytes = toInt(w.t, value)
+		case "max-recoveries":
+			w.env.Limits.MaxRecoveriesPerRun = toInt(w.t, value)
 		case "max-elections":
 			w.env.Limits.MaxElectionsPerRun = toInt(w.t, value)
 		case "delete.topic.enable":
