@@ -20,6 +20,9 @@ type guard struct {
 	ops    operations
 	fatal  func(error) // called once, with the first failed write
 	failed atomic.Pointer[error]
+	// pace of the writes, and how many run.
+	pace    pace
+	writing atomic.Int32
 	// observe is told what each append took, and its bytes.
 	observe func(took time.Duration, bytes int)
 	// appended is told after each append, for the snapshot trigger; it does not block.
@@ -46,9 +49,12 @@ func (g *guard) write(what string, do func() error) error {
 	if failed := g.failed.Load(); failed != nil {
 		return *failed
 	}
-	end := g.ops.begin("a write of " + what)
+	end, start := g.ops.begin("a write of "+what), time.Now()
+	g.writing.Add(1)
 	err := do()
+	g.writing.Add(-1)
 	end()
+	g.pace.wrote(time.Since(start), time.Now())
 	if err == nil {
 		return nil
 	}

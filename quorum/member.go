@@ -169,6 +169,7 @@ func (m *member) openRaft(dir string) error {
 	if err != nil {
 		return fmt.Errorf("start raft: %w", err)
 	}
+	m.network.WhenHeldUp(m.heldUp)
 	return nil
 }
 

@@ -119,3 +119,29 @@ func TestSlowDiskIsNoStall(t *testing.T) {
 		c.AwaitSame()
 	})
 }
+
+// TestVerySlowDiskKeepsItsLeaderAndElectsAnother: a write takes longer than the lease, and two of them longer than an
+// election on a good disk. The leader stays, and when it is cut off there is another.
+func TestVerySlowDiskKeepsItsLeaderAndElectsAnother(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		c, disks := newOnDisks(t)
+		for _, d := range disks {
+			d.Slow(700 * time.Millisecond)
+		}
+		leader := c.Active()
+		term := leader.Status().Term
+		for broker := range int32(10) {
+			mustRegister(t, c, broker)
+		}
+		if got := c.Active(); got != leader || got.Status().Term != term {
+			t.Errorf("%s led in term %d, now %s does in term %d", leader.Name, term, got.Name, got.Status().Term)
+		}
+		c.Isolate(leader)
+		start := time.Now()
+		c.Await("another claim", func() bool { a := c.Active(); return a != nil && a != leader })
+		t.Logf("another claim after %s", time.Since(start))
+		mustRegister(t, c, 11)
+		c.Heal(leader)
+		c.AwaitSame()
+	})
+}

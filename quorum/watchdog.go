@@ -37,7 +37,7 @@ func (w *watchdog) tick(oldest uint64) (stalled bool) {
 	return w.ticks >= stallTicks
 }
 
-// watchStore runs the watchdog until the member stops.
+// watchStore runs the watchdog, and keeps Raft's clock at the pace of the store, until the member stops.
 func (m *member) watchStore() {
 	ticker := time.NewTicker(stallTick)
 	defer ticker.Stop()
@@ -48,6 +48,7 @@ func (m *member) watchStore() {
 		case <-m.ctx.Done():
 			return
 		}
+		m.keepPace()
 		id, op := m.store.ops.oldest()
 		if !dog.tick(id) {
 			m.recovered()

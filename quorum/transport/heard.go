@@ -15,7 +15,7 @@ type Heard struct {
 	Term uint64
 }
 
-// ear remembers who led last. One goroutine writes it, any reads.
+// ear remembers who led last. Any goroutine writes and reads it.
 type ear struct {
 	last atomic.Pointer[heardLeader]
 }
@@ -37,15 +37,19 @@ func (e *ear) listen(command any) {
 }
 
 func (e *ear) note(term uint64, name []byte) {
-	last := e.last.Load()
-	if last != nil && (term < last.Term || term == last.Term && bytes.Equal(name, last.name)) {
-		return
+	for {
+		last := e.last.Load()
+		if last != nil && (term < last.Term || term == last.Term && bytes.Equal(name, last.name)) {
+			return
+		}
+		leader, err := ParsePeerID(string(name))
+		if err != nil {
+			return // Raft judges the request; a name that names nobody is no leader
+		}
+		if e.last.CompareAndSwap(last, &heardLeader{Heard: Heard{Leader: leader, Term: term}, name: bytes.Clone(name)}) {
+			return
+		}
 	}
-	leader, err := ParsePeerID(string(name))
-	if err != nil {
-		return // Raft judges the request; a name that names nobody is no leader
-	}
-	e.last.Store(&heardLeader{Heard: Heard{Leader: leader, Term: term}, name: bytes.Clone(name)})
 }
 
 func (e *ear) heard() Heard {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"io"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
@@ -26,8 +27,10 @@ const (
 // optional interface (pre-vote, close) is still there.
 type Network struct {
 	*raft.NetworkTransport
+	self  PeerID
 	acked *Acknowledged
 	ear   ear
+	held  atomic.Pointer[HeldUp]
 
 	inbound chan raft.RPC
 	closed  chan struct{}
@@ -44,7 +47,8 @@ func NewNetwork(layer *Layer, logger hclog.Logger) *Network {
 		Timeout:         rpcTimeout,
 		Logger:          logger,
 	})
-	n := &Network{NetworkTransport: inner, acked: layer.gate.Acked, inbound: make(chan raft.RPC), closed: make(chan struct{})}
+	n := &Network{NetworkTransport: inner, self: layer.gate.Self, acked: layer.gate.Acked, inbound: make(chan raft.RPC), closed: make(chan struct{})}
+	inner.SetHeartbeatHandler(n.heartbeat)
 	n.wg.Go(n.relay)
 	return n
 }
@@ -125,8 +129,9 @@ func freshly(ask func() error) error {
 	return err
 }
 
-// SetHeartbeatHandler does nothing: heartbeats go to Raft's main goroutine like every other RPC. On the fast path
-// they change term and state while the main goroutine may be appending entries (hashicorp/raft#695).
+// SetHeartbeatHandler does nothing: heartbeats go to Raft's main goroutine like every other RPC. On Raft's fast path
+// they change term and state while the main goroutine may be appending entries (hashicorp/raft#695). What becomes of
+// those that find the main goroutine held up, see heartbeat.
 func (n *Network) SetHeartbeatHandler(func(raft.RPC)) {}
 
 // AppendEntriesPipeline is refused, so that every append passes AppendEntries, which remembers what was acknowledged.
