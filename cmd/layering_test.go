@@ -33,6 +33,7 @@ var floors = []string{
 	"quorum/transport",
 	"quorum/bootstrap",
 	"quorum/archive",
+	"quorum/boltfile",
 	"quorum",
 	"quorum/quorumtest",
 
@@ -42,6 +43,7 @@ var floors = []string{
 	"brokerd/partlog/partlogtest",
 	"brokerd/lifecycle",
 	"brokerd/metadata",
+	"brokerd/stray",
 	"brokerd/replica",
 	"brokerd/kafka",
 	"brokerd",
