@@ -27,6 +27,7 @@ var floors = []string{
 	"quorum/controller",
 	"quorum/active",
 	"quorum/feed",
+	"quorum/history",
 	"quorum/rpc",
 	"quorum/rpc/rpctest",
 	"quorum/client",
