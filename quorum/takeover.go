@@ -16,13 +16,24 @@ import (
 
 // Times of a take-over.
 const (
-	// takeoverStep lies between the turns of two voters: enough for an election on a slow disk.
-	takeoverStep = 150 * time.Millisecond
-	// takeoverRetry is the pause before the second and last look: the system closes what a process had open in an
-	// order of its own, so its listener may outlive its connections by a moment.
-	takeoverRetry = 50 * time.Millisecond
+	// takeoverStep lies between the turns of two voters: enough for an election on a slow disk. An election that comes
+	// into another's way splits the votes, and then Raft's timeouts decide. Nobody waits for a voter that is gone too, or
+	// that cannot win without this node.
+	takeoverStep = 300 * time.Millisecond
+	// lookPause follows the first look at the leader's port, and doubles with every look: the system closes what a process
+	// had open in an order of its own, so its listener may outlive its connections by a moment.
+	lookPause = 5 * time.Millisecond
+	// looksMax bounds the looks.
+	looksMax = 5
+	// lookPatience is how long a look waits for an answer, in the pauses after it: a port that is being closed may not
+	// answer at all, and one that is far away answers a later look.
+	lookPatience = 5
+	// refusalTimeout bounds a look at the port of another voter.
+	refusalTimeout = 150 * time.Millisecond
 	// campaignTimeout bounds the wait for Raft to take the request: later it would disturb whoever leads by then.
 	campaignTimeout = 100 * time.Millisecond
+	// campaignsMax bounds the requests: Raft may be busy with its disk, and each is made only while it still matters.
+	campaignsMax = 5
 )
 
 // outlook is what this node sees of the quorum at one moment.
@@ -35,8 +46,8 @@ type outlook struct {
 	leader transport.PeerID
 	// heard is who spoke as the leader last, and in which term.
 	heard transport.Heard
-	// voted is the term in which this node voted last.
-	voted uint64
+	// voted is the term in which this node voted last, refused the one in which it considered a candidate and said no.
+	voted, refused uint64
 	// unfit: the image is not to be trusted, or the disk does not answer. Such a node must not lead.
 	unfit bool
 }
@@ -44,15 +55,17 @@ type outlook struct {
 // suspicion is that a leader's process is gone.
 type suspicion struct {
 	transport.Heard
-	// rank of this node among the other voters, by node id: when its turn is.
-	rank int
+	// earlier are the voters whose turn comes before this node's: those with smaller ids.
+	earlier []transport.PeerID
 }
 
 // suspect begins a suspicion when the leader's connections have ended. It returns false when this node is not one to
-// act on it.
+// act on it. A candidate may have been quicker, and may have been refused by then: its question for a vote comes on a
+// connection of its own.
 func (o *outlook) suspect() (suspicion, bool) {
-	s := suspicion{Heard: o.heard, rank: rankAmong(o.voters, o.self, o.heard.Leader)}
-	return s, s.rank >= 0 && s.unchanged(o) && s.holds(o)
+	earlier, votes := earlierThan(o.voters, o.self, o.heard.Leader)
+	s := suspicion{Heard: o.heard, earlier: earlier}
+	return s, votes && s.holds(o)
 }
 
 // holds tells whether the suspicion is still worth acting on: nobody else leads or may be about to.
@@ -66,14 +79,28 @@ func (s *suspicion) unchanged(o *outlook) bool { return o.term == s.Term && o.le
 // refused: the term has grown only by a candidate to whom this node, being ahead of it, refused its vote. Raft forgets
 // the leader then.
 func (s *suspicion) refused(o *outlook) bool {
-	return o.term > s.Term && o.voted < o.term && o.leader.IsZero()
+	return o.term > s.Term && o.refused == o.term && o.voted < o.term && o.leader.IsZero()
 }
 
-// rankAmong is the place of self among the voters without the leader, in the order of node ids; -1 if it has none.
-func rankAmong(voters []transport.PeerID, self, leader transport.PeerID) int {
-	others := slices.DeleteFunc(slices.Clone(voters), func(p transport.PeerID) bool { return p == leader })
-	slices.SortFunc(others, func(a, b transport.PeerID) int { return int(a.NodeID) - int(b.NodeID) })
-	return slices.Index(others, self)
+// free tells that nobody has to be waited for: no turn comes earlier, or the candidate that was refused cannot win
+// without this node's vote, nor without the leader's that is gone.
+func (s *suspicion) free(o *outlook) bool {
+	return len(s.earlier) == 0 || s.refused(o) && len(o.voters)-2 < len(o.voters)/2+1
+}
+
+// earlierThan gives the voters, without the leader, whose ids are smaller than this node's. votes is false when this
+// node is none of them.
+func earlierThan(voters []transport.PeerID, self, leader transport.PeerID) (earlier []transport.PeerID, votes bool) {
+	for _, p := range voters {
+		switch {
+		case p == leader:
+		case p == self:
+			votes = true
+		case p.NodeID < self.NodeID:
+			earlier = append(earlier, p)
+		}
+	}
+	return earlier, votes
 }
 
 // outlook looks at Raft now.
@@ -83,7 +110,7 @@ func (m *member) outlook() *outlook {
 	return &outlook{
 		self: m.self, voters: m.voters(),
 		state: m.raft.State(), term: m.raft.CurrentTerm(), leader: leader,
-		heard: m.network.Heard(), voted: voted,
+		heard: m.network.Heard(), voted: voted, refused: m.network.RefusedTerm(),
 		unfit: m.machine.fault.Load() != nil || m.stall.Load() != nil || err != nil && !isNotFound(err),
 	}
 }
@@ -111,10 +138,11 @@ func (m *member) watchLeader() {
 	for {
 		select {
 		case <-m.leaderLost:
-			m.takeOver()
+		case <-m.network.Refusals():
 		case <-m.ctx.Done():
 			return
 		}
+		m.takeOver()
 	}
 }
 
@@ -122,23 +150,53 @@ func (m *member) watchLeader() {
 // connections end for other reasons too, and a turn that began with one of those would come at a moment of no meaning.
 func (m *member) takeOver() {
 	s, ok := m.outlook().suspect()
-	if !ok || !m.looksGone(&s) {
-		return
-	}
-	if s.rank > 0 && (!m.rest(time.Duration(s.rank)*takeoverStep) || !m.isGone(&s)) {
+	if !ok || !m.looksGone(&s) || !m.awaitTurn(&s) {
 		return
 	}
 	m.campaign(&s)
 }
 
-// looksGone looks twice, if need be.
+// looksGone looks more than once, if need be.
 func (m *member) looksGone(s *suspicion) bool {
-	return m.isGone(s) || m.rest(takeoverRetry) && m.isGone(s)
+	pause := lookPause
+	for range looksMax {
+		if m.isGone(s, lookPatience*pause) {
+			return true
+		}
+		if !m.rest(pause) || !s.holds(m.outlook()) {
+			return false
+		}
+		pause *= 2
+	}
+	return false
 }
 
 // isGone tells whether the leader's port refuses, and whether that still matters then.
-func (m *member) isGone(s *suspicion) bool {
-	return s.holds(m.outlook()) && m.refuses(s.Leader) && s.holds(m.outlook())
+func (m *member) isGone(s *suspicion, patience time.Duration) bool {
+	return s.holds(m.outlook()) && m.refuses(s.Leader, patience) && s.holds(m.outlook())
+}
+
+// awaitTurn lets the earlier voters go first, and tells whether this node is still needed then. A voter whose process is
+// gone too is not waited for.
+func (m *member) awaitTurn(s *suspicion) bool {
+	s.earlier = slices.DeleteFunc(s.earlier, func(p transport.PeerID) bool { return m.refuses(p, refusalTimeout) })
+	if s.free(m.outlook()) {
+		return s.holds(m.outlook())
+	}
+	turn := time.NewTimer(time.Duration(len(s.earlier)) * takeoverStep)
+	defer turn.Stop()
+	for {
+		select {
+		case <-turn.C:
+			return m.isGone(s, refusalTimeout)
+		case <-m.network.Refusals():
+			if s.free(m.outlook()) {
+				return m.isGone(s, refusalTimeout)
+			}
+		case <-m.ctx.Done():
+			return false
+		}
+	}
 }
 
 // rest pauses; false means that the member stops.
@@ -151,21 +209,31 @@ func (m *member) rest(d time.Duration) bool {
 	}
 }
 
-// refuses asks whether anybody listens at the leader's address. Whoever takes longer to answer than a turn is not a
-// process that is gone.
-func (m *member) refuses(leader transport.PeerID) bool {
-	ctx, cancel := context.WithTimeout(m.ctx, takeoverStep)
+// refuses asks whether anybody listens at a peer's address. Whoever does not answer in time is not a process that is gone.
+func (m *member) refuses(peer transport.PeerID, within time.Duration) bool {
+	ctx, cancel := context.WithTimeout(m.ctx, within)
 	defer cancel()
-	return m.layer.Refuses(ctx, leader)
+	return m.layer.Refuses(ctx, peer)
 }
 
+// campaign asks Raft to stand for election until it takes the request or somebody else has gone on.
 func (m *member) campaign(s *suspicion) {
+	var err error
+	for range campaignsMax {
+		if !s.holds(m.outlook()) {
+			return
+		}
+		if err = m.campaignOnce(); err == nil {
+			m.logger.Info("the leader's process is gone: its connections ended and its port refuses; this node stands for election",
+				"leader", s.Leader.NodeID, "term", s.Term, "before-it", len(s.earlier))
+			return
+		}
+	}
+	m.logger.Warn("the leader's process is gone, and Raft does not take the request to stand for election", "leader", s.Leader.NodeID, "term", s.Term, "error", err)
+}
+
+func (m *member) campaignOnce() error {
 	ctx, cancel := context.WithTimeout(m.ctx, campaignTimeout)
 	defer cancel()
-	if err := m.network.Campaign(ctx, m.self); err != nil {
-		m.logger.Warn("the leader's process is gone, and Raft does not take the request to stand for election", "leader", s.Leader.NodeID, "term", s.Term, "error", err)
-		return
-	}
-	m.logger.Info("the leader's process is gone: its connections ended and its port refuses; this node stands for election",
-		"leader", s.Leader.NodeID, "term", s.Term, "rank", s.rank)
+	return m.network.Campaign(ctx, m.self)
 }

@@ -2,6 +2,7 @@ package quorum
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/hashicorp/raft"
@@ -27,14 +28,15 @@ func TestWhoTakesOver(t *testing.T) {
 		// before is how the outlook differs when the connection ends, after how it differs when the turn has come.
 		before, after func(*outlook)
 		suspects      bool
-		rank          int
-		holds         bool
+		// earlier is how many have their turn before it; free, that it need not wait for them when it looks again.
+		earlier     int
+		holds, free bool
 	}{
-		{name: "the first of the others", suspects: true, rank: 0, holds: true},
-		{name: "the second of the others", before: func(o *outlook) { o.self = peerOf(3) }, suspects: true, rank: 1, holds: true},
+		{name: "the first of the others", suspects: true, holds: true, free: true},
+		{name: "the second of the others", before: func(o *outlook) { o.self = peerOf(3) }, suspects: true, earlier: 1, holds: true},
 		{name: "the leader is in the middle", before: func(o *outlook) {
 			o.self, o.leader, o.heard.Leader = peerOf(3), peerOf(2), peerOf(2)
-		}, suspects: true, rank: 1, holds: true},
+		}, suspects: true, earlier: 1, holds: true},
 		{name: "no voter", before: func(o *outlook) { o.self = peerOf(4) }},
 		{name: "never heard a leader", before: func(o *outlook) { o.heard = transport.Heard{} }},
 		{name: "is the leader", before: func(o *outlook) { o.self, o.state = peerOf(1), raft.Leader }},
@@ -44,6 +46,17 @@ func TestWhoTakesOver(t *testing.T) {
 		{name: "the image is frozen", before: func(o *outlook) { o.unfit = true }},
 		{name: "the leader has handed over: the term is another's", before: func(o *outlook) { o.term, o.voted = 6, 6 }},
 		{name: "somebody asks for votes", before: func(o *outlook) { o.term = 6 }},
+		{name: "somebody is being voted for", before: func(o *outlook) { o.term, o.leader = 6, transport.PeerID{} }},
+		{name: "a candidate was quicker and was refused", before: func(o *outlook) {
+			o.self, o.term, o.leader, o.refused = peerOf(3), 6, transport.PeerID{}, 6
+		}, suspects: true, earlier: 1, holds: true, free: true},
+		{name: "a candidate of five was quicker and was refused; it may win without this vote", before: func(o *outlook) {
+			o.voters = append(slices.Clone(voters), peerOf(4), peerOf(5))
+			o.self, o.term, o.leader, o.refused = peerOf(3), 6, transport.PeerID{}, 6
+		}, suspects: true, earlier: 1, holds: true},
+		{name: "a candidate was refused, another was voted for", before: func(o *outlook) {
+			o.self, o.term, o.voted, o.leader, o.refused = peerOf(3), 6, 6, transport.PeerID{}, 6
+		}},
 		{name: "meanwhile another leads", after: func(o *outlook) {
 			o.term, o.leader, o.heard = 6, peerOf(3), transport.Heard{Leader: peerOf(3), Term: 6}
 		}, suspects: true},
@@ -52,9 +65,10 @@ func TestWhoTakesOver(t *testing.T) {
 			o.term, o.voted, o.leader = 6, 6, transport.PeerID{}
 		}, suspects: true},
 		{name: "meanwhile it refused its vote to one who is behind", after: func(o *outlook) {
-			o.term, o.leader = 6, transport.PeerID{}
-		}, suspects: true, holds: true},
-		{name: "meanwhile another leads whom it refused", after: func(o *outlook) { o.term, o.leader = 6, peerOf(3) }, suspects: true},
+			o.term, o.leader, o.refused = 6, transport.PeerID{}, 6
+		}, suspects: true, holds: true, free: true},
+		{name: "meanwhile it is voting", after: func(o *outlook) { o.term, o.leader = 6, transport.PeerID{} }, suspects: true},
+		{name: "meanwhile another leads whom it refused", after: func(o *outlook) { o.term, o.leader, o.refused = 6, peerOf(3), 6 }, suspects: true},
 		{name: "meanwhile it froze", after: func(o *outlook) { o.unfit = true }, suspects: true},
 		{name: "meanwhile its own timeout came", after: func(o *outlook) { o.state = raft.Candidate }, suspects: true},
 	}
@@ -71,14 +85,17 @@ func TestWhoTakesOver(t *testing.T) {
 			if !ok {
 				return
 			}
-			if s.rank != c.rank {
-				t.Errorf("rank %d, want %d", s.rank, c.rank)
+			if len(s.earlier) != c.earlier {
+				t.Errorf("%d go first, want %d", len(s.earlier), c.earlier)
 			}
 			if c.after != nil {
 				c.after(o)
 			}
 			if got := s.holds(o); got != c.holds {
 				t.Errorf("holds: %t", got)
+			}
+			if got := s.free(o); c.holds && got != c.free {
+				t.Errorf("free: %t", got)
 			}
 		})
 	}
@@ -94,7 +111,11 @@ func TestEveryVoterHasATurnOfItsOwn(t *testing.T) {
 		for _, leader := range voters {
 			turns := map[int]transport.PeerID{}
 			for _, self := range voters {
-				rank := rankAmong(voters, self, leader)
+				earlier, votes := earlierThan(voters, self, leader)
+				rank := len(earlier)
+				if !votes {
+					rank = -1
+				}
 				if other, taken := turns[rank]; taken {
 					t.Errorf("%d voters, leader %s: %s and %s have turn %d", n, leader, self, other, rank)
 				}

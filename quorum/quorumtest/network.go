@@ -79,7 +79,7 @@ func (h *Host) Dial(ctx context.Context, addr string) (net.Conn, error) {
 	}
 	n.mu.Lock()
 	l := n.listeners[addr]
-	if n.dead[host] {
+	if n.dead[host] || n.dead[h.Name] {
 		l = nil
 	}
 	n.mu.Unlock()
@@ -155,11 +155,23 @@ func (n *Network) Kill(host string) {
 	n.Reset(host)
 }
 
+// KillSeenBy is a Kill of which only one peer has learned yet: the connections with the others are still to be reset.
+func (n *Network) KillSeenBy(host, peer string) {
+	n.mu.Lock()
+	n.dead[host] = true
+	n.mu.Unlock()
+	n.reset(host, func(c *conn) bool { return c.remote.host() == peer })
+}
+
 // Reset breaks every connection of a host; it can be dialed as before.
-func (n *Network) Reset(host string) {
+func (n *Network) Reset(host string) { n.reset(host, func(*conn) bool { return true }) }
+
+func (n *Network) reset(host string, which func(*conn) bool) {
 	for _, c := range n.connsOf(host) {
-		c.in.abort(syscall.ECONNRESET)
-		c.out.abort(syscall.ECONNRESET)
+		if which(c) {
+			c.in.abort(syscall.ECONNRESET)
+			c.out.abort(syscall.ECONNRESET)
+		}
 	}
 }
 

@@ -31,6 +31,7 @@ type Network struct {
 	acked *Acknowledged
 	ear   ear
 	held  atomic.Pointer[HeldUp]
+	votes votes
 
 	inbound chan raft.RPC
 	closed  chan struct{}
@@ -47,7 +48,10 @@ func NewNetwork(layer *Layer, logger hclog.Logger) *Network {
 		Timeout:         rpcTimeout,
 		Logger:          logger,
 	})
-	n := &Network{NetworkTransport: inner, self: layer.gate.Self, acked: layer.gate.Acked, inbound: make(chan raft.RPC), closed: make(chan struct{})}
+	n := &Network{
+		NetworkTransport: inner, self: layer.gate.Self, acked: layer.gate.Acked, votes: newVotes(),
+		inbound: make(chan raft.RPC), closed: make(chan struct{}),
+	}
 	inner.SetHeartbeatHandler(n.heartbeat)
 	n.wg.Go(n.relay)
 	return n
@@ -63,7 +67,7 @@ func (n *Network) relay() {
 		case rpc := <-n.NetworkTransport.Consumer():
 			n.ear.listen(rpc.Command)
 			select {
-			case n.inbound <- rpc:
+			case n.inbound <- n.overhear(rpc):
 			case <-n.closed:
 				return
 			}
