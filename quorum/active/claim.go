@@ -320,5 +320,6 @@ func (c *Core) liveEnv(now time.Time) *controller.Env {
 	env := *c.cfg.Env()
 	env.Now = now
 	env.Liveness = c.liveness
+	env.Inventories = c.recovery.inventories
 	return &env
 }

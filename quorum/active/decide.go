@@ -64,6 +64,9 @@ func (c *Core) decide(op *Op, env *controller.Env) {
 	if err == nil && v.remember != nil {
 		v.remember(c.liveness)
 	}
+	if err == nil {
+		c.recovery.keep(v.keep)
+	}
 	d.outcome.MetadataOffset = c.tip.image.AppliedOffset()
 	withMetadataOffset(d.outcome.Reply, d.outcome.MetadataOffset)
 	c.park(op, d)

@@ -41,6 +41,7 @@ func routinely[Resp any](decide func(*fsm.Image, *controller.Env) controller.Dec
 // startDuties begins with a full session for every unfenced broker: what the last controller heard is not known here.
 func (c *Core) startDuties(now time.Time, img *fsm.Image) {
 	c.liveness.Reset(img, now)
+	c.recovery.begin(now)
 	c.watch.Claimed(img, now)
 	c.nextTick = now.Add(c.cfg.tick())
 	for _, r := range c.routines {

@@ -73,11 +73,13 @@ type verdict struct {
 	refused *controller.Refusal
 	// remember writes what the decision changes in the soft state; nil when there is nothing.
 	remember func(*controller.Liveness)
+	// keep does the same for the inventories.
+	keep func(*controller.Inventories)
 }
 
 // untyped takes the type off a decision.
 func untyped[Resp any](d controller.Decision[Resp]) verdict {
-	return verdict{batches: d.Batches, reply: d.Reply, refused: d.Refused, remember: d.Remember}
+	return verdict{batches: d.Batches, reply: d.Reply, refused: d.Refused, remember: d.Remember, keep: d.Keep}
 }
 
 // NewOp makes a request of a decision. The request must not be changed afterwards.

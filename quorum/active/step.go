@@ -72,6 +72,8 @@ type Core struct {
 	watch          *controller.Watch
 	brokersChanged bool
 	refused        []controller.RefusedProbe
+	// recovery elects from inventories.
+	recovery recovery
 	// routines are done at ticks, the next of which is due at nextTick.
 	routines []*routine
 	nextTick time.Time
@@ -108,6 +110,7 @@ func NewCore(cfg Config) *Core {
 		entryBytes: fsm.MaxEntryBytes - envelopeOverhead,
 		liveness:   controller.NewLiveness(cfg.SessionTimeout),
 		watch:      controller.NewWatch(), brokersChanged: true,
+		recovery: recovery{inventories: controller.NewInventories()},
 		routines: newRoutines(cfg),
 		stallMax: cfg.SessionTimeout / 2,
 	}
@@ -121,7 +124,12 @@ func (c *Core) Step(now time.Time, events ...Event) []Effect {
 		c.take(now, ev)
 	}
 	c.fenceRefused()
+	c.electInventoried()
 	c.pump(now)
+	if c.recovery.due { // by a report that was decided just now
+		c.electInventoried()
+		c.pump(now)
+	}
 	c.probe(now)
 	return c.effects
 }
@@ -142,7 +150,7 @@ func (c *Core) take(now time.Time, ev Event) {
 	case Closings:
 		c.takeClosings(ev.Closings)
 	case BrokersChanged:
-		c.brokersChanged = true
+		c.brokersChanged, c.recovery.due = true, true
 	case ProbeAnswered:
 		c.takeProbeAnswer(ev)
 	case Tick:

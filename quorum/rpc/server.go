@@ -66,6 +66,7 @@ func RegisterServices(s *grpc.Server, d Deps) {
 	}
 	controllerv1.RegisterBrokerServiceServer(s, &brokerService{
 		Deps: d, pending: pendingSet{goodbyes: map[int32]func(){}}, streams: openStreams{of: map[int32]int{}},
+		reports: make(chan struct{}, maxReports),
 	})
 	controllerv1.RegisterAdminServiceServer(s, &adminService{Deps: d})
 	controllerv1.RegisterMetadataServiceServer(s, &metadataService{Deps: d, slots: make(chan struct{}, maxFollowers)})

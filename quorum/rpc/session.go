@@ -164,7 +164,7 @@ func (ss *session) take(req *controllerv1.SessionRequest) error {
 	}
 	ss.brokerEpoch, ss.leaving = req.GetBrokerEpoch(), req.GetGoodbye()
 	img := ss.Image()
-	if b, ok := img.Broker(req.GetBrokerId()); ok && b.Epoch == req.GetBrokerEpoch() && !req.GetGoodbye() {
+	if b, ok := img.Broker(req.GetBrokerId()); ok && b.Epoch == req.GetBrokerEpoch() && b.Epoch != fsm.VoidEpoch && !req.GetGoodbye() {
 		ss.Loop.Sessions().Touch(req.GetBrokerId(), req.GetBrokerEpoch(), req.GetMetadataOffset())
 	}
 	if !controller.NeedsDecision(img, req) {
