@@ -30,8 +30,8 @@ type Node struct {
 	// to disk.
 	change   chan struct{}
 	identity *identity // guarded by change
-	// staging is held by the one call that brings a snapshot: it may last, and a second one would only share the disk.
-	staging chan struct{}
+	// staging is the one call that may bring a snapshot.
+	staging staging
 
 	view   atomic.Pointer[view]
 	member atomic.Pointer[member] // nil before init
@@ -68,7 +68,7 @@ func Open(cfg Config, listener net.Listener) (*Node, error) {
 		mux:         transport.NewMux(listener, cfg.Logger.Named("mux")),
 		book:        &transport.AddressBook{Overrides: cfg.Peers, Bootstrap: cfg.Bootstrap},
 		change:      make(chan struct{}, 1),
-		staging:     make(chan struct{}, 1),
+		staging:     newStaging(),
 		saves:       make(chan struct{}, savesMax),
 		fatal:       make(chan *StopError, 1),
 	}

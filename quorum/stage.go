@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"sync"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -42,19 +43,51 @@ func (s *service) StageSnapshot(stream stageStream) error {
 	return stream.SendAndClose(&quorumv1.StageSnapshotResponse{Status: s.node.statusProto(), Refusal: refused})
 }
 
+// staging lets one call at a time bring a snapshot. The newest counts: an older one may be that of a tool that is gone.
+type staging struct {
+	slot chan struct{} // held by the call that brings a snapshot
+	mu   sync.Mutex
+	last chan struct{} // closed when a newer call has come; guarded by mu
+}
+
+func newStaging() staging { return staging{slot: make(chan struct{}, 1)} }
+
+// enter ends the call before and waits for its place. The channel that it returns is closed when a newer call has come.
+func (s *staging) enter(ctx context.Context) (older <-chan struct{}, err error) {
+	mine := make(chan struct{})
+	s.mu.Lock()
+	if s.last != nil {
+		close(s.last)
+	}
+	s.last = mine
+	s.mu.Unlock()
+	select {
+	case s.slot <- struct{}{}:
+		return mine, nil
+	case <-mine:
+		return nil, errNewerRestore
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+func (s *staging) leave() { <-s.slot }
+
+// errNewerRestore is the answer to a call that gave way.
+var errNewerRestore = status.Error(codes.Aborted, "another restore brings a snapshot to this node now")
+
 // stage receives the snapshot unless it is here already.
 func (n *Node) stage(stream stageStream, planID string, want planSnapshot) (refusal string, err error) {
-	select {
-	case n.staging <- struct{}{}:
-	default:
-		return fmt.Sprintf("another snapshot is being brought to node %d; end that restore, or wait for it", n.cfg.NodeID), nil
-	}
-	defer func() { <-n.staging }()
 	ctx := stream.Context()
+	older, err := n.staging.enter(ctx)
+	if err != nil {
+		return "", err
+	}
+	defer n.staging.leave()
 	held := false
 	if err := n.exclusively(ctx, func() error {
-		if committed := n.identity.committed(); committed != nil {
-			refusal = fmt.Sprintf("node %d is initialised by plan %s for cluster %s", n.cfg.NodeID, committed.ID, committed.ClusterID)
+		if n.identity.committed() != nil {
+			held, refusal = true, n.identity.begunWith(planID, want)
 			return nil
 		}
 		held = n.identity.holdsSound(planID, want)
@@ -62,26 +95,20 @@ func (n *Node) stage(stream stageStream, planID string, want planSnapshot) (refu
 	}); err != nil || held || refusal != "" {
 		return refusal, err
 	}
-	if refusal, err = n.receiveSnapshot(stream, want.SizeBytes); err != nil || refusal != "" {
+	if refusal, err = n.receiveSnapshot(stream, older, want.SizeBytes); err != nil || refusal != "" {
 		return refusal, err
 	}
-	return refusal, n.takeOver(ctx, planID, want, &refusal)
-}
-
-// takeOver verifies what was received and puts it in its place.
-func (n *Node) takeOver(ctx context.Context, planID string, want planSnapshot, refusal *string) error {
-	err := n.exclusively(ctx, func() (err error) {
-		*refusal, err = n.identity.accept(planID, want)
+	if err = n.exclusively(ctx, func() (err error) {
+		refusal, err = n.identity.accept(planID, want)
 		return err
-	})
-	if err != nil {
-		return status.Errorf(codes.Internal, "take over the snapshot: %v", err)
+	}); err != nil {
+		return "", status.Errorf(codes.Internal, "take over the snapshot: %v", err)
 	}
-	return nil
+	return refusal, nil
 }
 
 // receiveSnapshot writes the stream to disk and syncs it.
-func (n *Node) receiveSnapshot(stream stageStream, size int64) (refusal string, err error) {
+func (n *Node) receiveSnapshot(stream stageStream, older <-chan struct{}, size int64) (refusal string, err error) {
 	path := filepath.Join(n.cfg.DataDir, stagingFile)
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {
@@ -89,18 +116,26 @@ func (n *Node) receiveSnapshot(stream stageStream, size int64) (refusal string, 
 	}
 	defer f.Close()
 	var got int64
+	parts := receiveParts(stream)
 	for {
-		part, err := stream.Recv()
-		if errors.Is(err, io.EOF) {
+		var part stagePart
+		select {
+		case part = <-parts:
+		case <-older:
+			return "", errNewerRestore
+		case <-stream.Context().Done():
+			return "", stream.Context().Err()
+		}
+		if errors.Is(part.err, io.EOF) {
 			break
 		}
-		if err != nil {
-			return "", err
+		if part.err != nil {
+			return "", part.err
 		}
-		if got += int64(len(part.GetData())); got > size {
+		if got += int64(len(part.data)); got > size {
 			return fmt.Sprintf("the snapshot has more than the %d bytes that the plan says", size), nil
 		}
-		if _, err := f.Write(part.GetData()); err != nil {
+		if _, err := f.Write(part.data); err != nil {
 			return "", status.Errorf(codes.ResourceExhausted, "receive the snapshot: %v", err)
 		}
 	}
@@ -111,4 +146,29 @@ func (n *Node) receiveSnapshot(stream stageStream, size int64) (refusal string, 
 		return "", status.Errorf(codes.Internal, "sync the snapshot: %v", err)
 	}
 	return "", nil
+}
+
+// stagePart is a part of the stream, or its end.
+type stagePart struct {
+	data []byte
+	err  error
+}
+
+// receiveParts reads the stream in a goroutine, because gRPC's Recv waits for nothing else. It ends with the call.
+func receiveParts(stream stageStream) <-chan stagePart {
+	parts := make(chan stagePart)
+	go func() {
+		for {
+			req, err := stream.Recv()
+			select {
+			case parts <- stagePart{data: req.GetData(), err: err}:
+			case <-stream.Context().Done():
+				return
+			}
+			if err != nil {
+				return
+			}
+		}
+	}()
+	return parts
 }

@@ -150,8 +150,8 @@ func copyStaged(dir string, p *plan, to io.Writer) error {
 // accept makes what was received into stagingFile the staged snapshot of a plan. A refusal is a sentence for the tool.
 // It takes as long as reading the snapshot; other plans' snapshots go, but for that of the plan the node holds.
 func (id *identity) accept(planID string, want planSnapshot) (refusal string, err error) {
-	if held := id.committed(); held != nil {
-		return fmt.Sprintf("node %d is initialised by plan %s for cluster %s", id.meta.NodeID, held.ID, held.ClusterID), nil
+	if id.committed() != nil {
+		return id.begunWith(planID, want), nil
 	}
 	temp := filepath.Join(id.cfg.DataDir, stagingFile)
 	found, err := readStaged(temp, planID, want)
@@ -170,6 +170,15 @@ func (id *identity) accept(planID string, want planSnapshot) (refusal string, er
 		keep = append(keep, id.plan.Plan.ID)
 	}
 	return "", id.dropStaged(keep...)
+}
+
+// begunWith is empty if the node's committed plan begins with that very snapshot, else the refusal.
+func (id *identity) begunWith(planID string, want planSnapshot) (refusal string) {
+	p := id.committed()
+	if p.ID == planID && p.Snapshot != nil && *p.Snapshot == want {
+		return ""
+	}
+	return fmt.Sprintf("node %d is initialised by plan %s for cluster %s", id.meta.NodeID, p.ID, p.ClusterID)
 }
 
 // holds tells whether the plan's snapshot is on the disk, reading it if this process has not done so yet.

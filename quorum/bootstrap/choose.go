@@ -24,7 +24,9 @@ func (f *flow) choose(ctx context.Context) error {
 		if err := f.replaceable(ctx); err != nil {
 			return err
 		}
-		plan = f.preparedPlan()
+		if plan, err = f.preparedPlan(); err != nil {
+			return err
+		}
 	}
 	f.result.Resumed = plan != nil
 	if plan == nil {
@@ -76,6 +78,9 @@ func (f *flow) same(plan *quorumv1.Plan) error {
 	if id := f.opts.ClusterID; id != "" && id != plan.GetClusterId() {
 		return refuse(fix, "the quorum is initialised with cluster id %s, not %s", plan.GetClusterId(), id)
 	}
+	if err := f.sameBeginning(plan); err != nil {
+		return err
+	}
 	if have, want := describeVoters(plan), f.describeWanted(); have != want {
 		return refuse(fix, "the quorum is initialised with voters %s, not %s", have, want)
 	}
@@ -88,6 +93,24 @@ func (f *flow) same(plan *quorumv1.Plan) error {
 		}
 	}
 	return nil
+}
+
+// sameBeginning refuses a committed plan whose lineage begins with something else than what was asked for.
+func (f *flow) sameBeginning(plan *quorumv1.Plan) error {
+	switch {
+	case f.restore == nil && plan.GetSnapshot() != nil && !f.done():
+		return refuse("repeat the skiff snapshot restore that was interrupted; it goes on where it stopped",
+			"a restore of cluster %s is committed on some of the voters and not on all", plan.GetClusterId())
+	case f.restore == nil:
+		return nil
+	}
+	if other := f.restore.differs(plan); other != "" {
+		return refuse("nothing was changed; to restore over it stop these nodes, move their data directories away (name them with --witness), start the nodes with empty ones, and repeat",
+			"the voters are initialised already, as cluster %s, by %s", plan.GetClusterId(), other)
+	}
+	// Whether this build would write the same bytes does not matter: every voter holds them since it prepared the plan.
+	_, err := f.restore.adopt(plan)
+	return err
 }
 
 func describeVoters(plan *quorumv1.Plan) string {
@@ -121,11 +144,27 @@ func (f *flow) wanted(plan *quorumv1.Plan) bool {
 	if id := f.opts.ClusterID; id != "" && id != plan.GetClusterId() {
 		return false
 	}
+	if f.restore == nil && plan.GetSnapshot() != nil || f.restore != nil && f.restore.differs(plan) != "" {
+		return false
+	}
 	return slices.EqualFunc(plan.GetVoters(), f.wantedVoters(), func(a, b *quorumv1.Voter) bool { return proto.Equal(a, b) })
 }
 
 // preparedPlan is the plan of an earlier attempt that is what was asked for, held by most voters; nil if there is none.
-func (f *flow) preparedPlan() *quorumv1.Plan {
+// A restore's must moreover begin with the very bytes that this build makes of the snapshot.
+func (f *flow) preparedPlan() (*quorumv1.Plan, error) {
+	plan := f.mostPrepared()
+	if plan == nil || f.restore == nil {
+		return plan, nil
+	}
+	same, err := f.restore.adopt(plan)
+	if err != nil || !same {
+		return nil, err
+	}
+	return plan, nil
+}
+
+func (f *flow) mostPrepared() *quorumv1.Plan {
 	var best *quorumv1.Plan
 	held := map[string]int{}
 	for _, v := range f.voters {
@@ -182,17 +221,33 @@ func (f *flow) uncommitted(ctx context.Context, plan *quorumv1.Plan) error {
 
 func (f *flow) newPlan() (*quorumv1.Plan, error) {
 	clusterID := f.opts.ClusterID
-	if clusterID == "" {
+	switch {
+	case clusterID != "":
+		if _, err := fsm.ParseUUID(clusterID); err != nil {
+			return nil, fmt.Errorf("cluster id: %w", err)
+		}
+	case f.restore != nil && f.restore.Replace:
+		clusterID = f.restore.Image.ClusterID()
+	default:
 		clusterID = newUUID().String()
-	} else if _, err := fsm.ParseUUID(clusterID); err != nil {
-		return nil, fmt.Errorf("cluster id: %w", err)
 	}
-	return &quorumv1.Plan{
+	plan := &quorumv1.Plan{
 		PlanId:    newUUID().Bytes(),
 		ClusterId: clusterID,
 		Lineage:   &metadatav1.LineageID{Number: 1, Uuid: newUUID().Bytes()},
 		Voters:    f.wantedVoters(),
-	}, nil
+	}
+	if f.restore == nil {
+		return plan, nil
+	}
+	birth := f.restore.known
+	birth.ClusterID, birth.UUID = clusterID, fsm.UUID(plan.GetLineage().GetUuid())
+	plan.Lineage.Number = birth.Number
+	if err := f.restore.bear(birth); err != nil {
+		return nil, err
+	}
+	plan.Snapshot = f.restore.snapshot
+	return plan, nil
 }
 
 // newUUID gives a random uuid whose text does not begin with a dash, so that it can stand on a command line.

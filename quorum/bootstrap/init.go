@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/skiffmq/skiff/fsm"
@@ -28,7 +29,7 @@ type Options struct {
 	Dial func(ctx context.Context, address string) (net.Conn, error)
 	// Progress is told what happens, in sentences; nil for nobody.
 	Progress func(line string)
-	// AttemptTimeout bounds one request to one node; 0 for 5 s.
+	// AttemptTimeout bounds one request to one node; 0 for 5 s. A step in which a node reads a snapshot is given more.
 	AttemptTimeout time.Duration
 }
 
@@ -74,20 +75,31 @@ func Init(ctx context.Context, voters []Voter, opts Options) (Result, error) {
 	}
 	f := newFlow(voters, opts)
 	defer f.close()
+	err := f.run(ctx, false)
+	return f.result, err
+}
+
+// run asks, plans and, unless it is a dry run, carries the plan out.
+func (f *flow) run(ctx context.Context, dryRun bool) error {
 	if err := f.askAll(ctx); err != nil {
-		return Result{}, err
+		return err
 	}
 	if err := f.choose(ctx); err != nil {
-		return Result{}, err
+		return err
 	}
 	if f.done() {
 		f.result.AlreadyInitialised = true
-		return f.result, nil
+		return nil
 	}
-	if err := f.prepareAll(ctx); err != nil {
-		return Result{}, err
+	if dryRun {
+		return nil
 	}
-	return f.result, f.commitAll(ctx)
+	for _, step := range []func(context.Context) error{f.stageAll, f.prepareAll, f.commitAll} {
+		if err := step(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func checkVoters(voters []Voter) error {
@@ -107,22 +119,21 @@ func checkVoters(voters []Voter) error {
 	return nil
 }
 
-// flow is one run of Init.
+// flow is one run of Init or Restore.
 type flow struct {
-	voters []Voter // by node id
-	opts   Options
-	nodes  nodes
-	status map[int32]*quorumv1.StatusResponse // of the voters, by node id
-	plan   *quorumv1.Plan
-	result Result
+	voters  []Voter // by node id
+	opts    Options
+	nodes   nodes
+	status  map[int32]*quorumv1.StatusResponse // of the voters, by node id
+	restore *rebirth                           // nil for Init
+	plan    *quorumv1.Plan
+	result  Result
 }
 
 func newFlow(voters []Voter, opts Options) *flow {
 	sorted := slices.Clone(voters)
 	slices.SortFunc(sorted, func(a, b Voter) int { return int(a.NodeID) - int(b.NodeID) })
-	if opts.Progress == nil {
-		opts.Progress = func(string) {}
-	}
+	opts.Progress = oneAtATime(opts.Progress)
 	if opts.AttemptTimeout <= 0 {
 		opts.AttemptTimeout = 5 * time.Second
 	}
@@ -132,6 +143,19 @@ func newFlow(voters []Voter, opts Options) *flow {
 			"%d voters tolerate %d failures, no more than %d voters do; choose an odd number", n, (n-1)/2, n-1))
 	}
 	return f
+}
+
+// oneAtATime lets several goroutines tell their progress.
+func oneAtATime(tell func(string)) func(string) {
+	if tell == nil {
+		return func(string) {}
+	}
+	var mu sync.Mutex // held while the caller's function runs: it only writes a line
+	return func(line string) {
+		mu.Lock()
+		defer mu.Unlock()
+		tell(line)
+	}
 }
 
 func (f *flow) close() { f.nodes.close() }
@@ -182,7 +206,7 @@ func (f *flow) prepareAll(ctx context.Context) error {
 			continue
 		}
 		f.opts.Progress(fmt.Sprintf("preparing node %d at %s", v.NodeID, v.Address))
-		resp, err := call(ctx, &f.nodes, v.Address, func(ctx context.Context, c quorumv1.QuorumServiceClient) (*quorumv1.PrepareResponse, error) {
+		resp, err := callWithin(ctx, &f.nodes, f.stepTimeout(), v.Address, func(ctx context.Context, c quorumv1.QuorumServiceClient) (*quorumv1.PrepareResponse, error) {
 			return c.Prepare(ctx, &quorumv1.PrepareRequest{Plan: f.plan})
 		})
 		if err != nil {
@@ -203,7 +227,7 @@ func (f *flow) commitAll(ctx context.Context) error {
 			continue
 		}
 		f.opts.Progress(fmt.Sprintf("committing on node %d at %s", v.NodeID, v.Address))
-		resp, err := call(ctx, &f.nodes, v.Address, func(ctx context.Context, c quorumv1.QuorumServiceClient) (*quorumv1.CommitResponse, error) {
+		resp, err := callWithin(ctx, &f.nodes, f.stepTimeout(), v.Address, func(ctx context.Context, c quorumv1.QuorumServiceClient) (*quorumv1.CommitResponse, error) {
 			return c.Commit(ctx, &quorumv1.CommitRequest{PlanId: f.plan.GetPlanId()})
 		})
 		switch {
@@ -214,6 +238,14 @@ func (f *flow) commitAll(ctx context.Context) error {
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// stepTimeout bounds a step of the plan on one node, which may have to read a snapshot.
+func (f *flow) stepTimeout() time.Duration {
+	if f.plan.GetSnapshot() != nil {
+		return max(f.opts.AttemptTimeout, stageStall)
+	}
+	return f.opts.AttemptTimeout
 }
 
 func (f *flow) formatted(v Voter) bool {

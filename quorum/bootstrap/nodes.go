@@ -57,12 +57,19 @@ func (n *nodes) client(address string) (quorumv1.QuorumServiceClient, error) {
 
 // call makes one request to one node within the time of an attempt.
 func call[R any](ctx context.Context, n *nodes, address string, do func(context.Context, quorumv1.QuorumServiceClient) (R, error)) (R, error) {
+	return callWithin(ctx, n, n.opts.AttemptTimeout, address, do)
+}
+
+// callWithin makes one request to one node within a time.
+func callWithin[R any](ctx context.Context, n *nodes, timeout time.Duration, address string,
+	do func(context.Context, quorumv1.QuorumServiceClient) (R, error),
+) (R, error) {
 	var none R
 	client, err := n.client(address)
 	if err != nil {
 		return none, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, n.opts.AttemptTimeout)
+	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	return do(ctx, client)
 }
