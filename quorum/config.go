@@ -77,8 +77,12 @@ type Config struct {
 	TrailingBytes int64
 	// Archive of snapshots that the node keeps; without a directory it keeps none.
 	Archive ArchiveConfig
+	// History of the metadata that the node keeps in its directory.
+	History HistoryConfig
 	// SessionTimeout after which a silent broker is fenced; 0 for the default.
 	SessionTimeout time.Duration
+	// RecoveryWait is how long an operator is asked to wait for inventories that are missing after a restore.
+	RecoveryWait time.Duration
 	// Defaults of requests that leave values open.
 	Defaults controller.Defaults
 	// Dial connects to host:port; nil for TCP.

@@ -91,6 +91,7 @@ var keys = []Key{
 	{Name: "max.connections", Default: "2147483647", kind: whole(1, maxInt32), roles: RoleBroker, Doc: "Most client connections at a time."},
 	{Name: "metadata.log.max.record.bytes.between.snapshots", Default: "20971520", kind: whole(1, maxInt64), roles: RoleQuorum, Doc: "Log bytes after which a snapshot is taken."},
 	{Name: "metadata.log.max.snapshot.interval.ms", Default: "3600000", kind: whole(0, maxInt64), roles: RoleQuorum, Doc: "Age of the last snapshot after which one is taken if anything changed, 0 for never."},
+	{Name: "recovery.election.wait.ms", Default: "60000", kind: whole(0, maxInt32), roles: RoleQuorum, Doc: "After a restore: how long an operator who wants leaders elected without the inventories of all brokers is asked to wait for them."},
 	{Name: "snapshot.archive.dir", kind: someText, roles: RoleQuorum, Doc: "Directory in which snapshots of the metadata are archived; none by default."},
 	{Name: "snapshot.archive.interval.ms", Default: "3600000", kind: whole(1000, maxInt64), roles: RoleQuorum, Doc: "How often a snapshot is archived, if the metadata changed."},
 	{Name: "snapshot.archive.retention.count", Default: "48", kind: whole(-1, maxInt32), roles: RoleQuorum, Doc: "How many archived snapshots stay, -1 for all. The newest good one always stays."},

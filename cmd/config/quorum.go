@@ -26,6 +26,8 @@ type Quorum struct {
 	SnapshotBytes int64
 	// SnapshotInterval after which one is taken if anything changed; 0 for never.
 	SnapshotInterval time.Duration
+	// RecoveryElectionWait for inventories that are missing after a restore.
+	RecoveryElectionWait time.Duration
 	// Archive of snapshots.
 	Archive Archive
 }
@@ -62,6 +64,8 @@ func (v *Values) quorum() (*Quorum, error) {
 		Multiplier:       int(v.int32("raft.multiplier")),
 		SnapshotBytes:    v.int64("metadata.log.max.record.bytes.between.snapshots"),
 		SnapshotInterval: v.millis("metadata.log.max.snapshot.interval.ms"),
+
+		RecoveryElectionWait: v.millis("recovery.election.wait.ms"),
 	}
 	if q.Peers, err = parsePeers(v.text("controller.quorum.peers")); err != nil {
 		return nil, v.problem("controller.quorum.peers", "write id@host:port", "%v", err)

@@ -104,6 +104,7 @@ func nodeConfig(cfg *config.Quorum, logger hclog.Logger, registry *prometheus.Re
 		SnapshotInterval: cfg.SnapshotInterval,
 		Archive:          quorum.ArchiveConfig(cfg.Archive),
 		SessionTimeout:   cfg.SessionTimeout,
+		RecoveryWait:     cfg.RecoveryElectionWait,
 		Defaults:         defaults(cfg),
 		Logger:           logger,
 		Registerer:       registry,
