@@ -2,6 +2,7 @@ package topicconfig
 
 import (
 	"fmt"
+	"maps"
 	"strconv"
 	"strings"
 	"time"
@@ -9,8 +10,22 @@ import (
 	"github.com/skiffmq/skiff/fsm"
 )
 
+// NodeID is the key of Static under which a process says which broker it is: a configuration of that broker alone is in
+// force there and nowhere else.
+const NodeID = "node.id"
+
 // Static is the static configuration of a process, by the names that Kafka gives the keys on a broker. Nil is empty.
 type Static map[string]string
+
+// On returns the static configuration of the broker node.
+func (s Static) On(node int32) Static {
+	on := maps.Clone(s)
+	if on == nil {
+		on = Static{}
+	}
+	on[NodeID] = strconv.Itoa(int(node))
+	return on
+}
 
 // Validate tells whether every value is one that its key takes. Keys that are no topic configuration are skipped.
 func (s Static) Validate() error {
@@ -30,6 +45,7 @@ type Source int8
 // The sources, numbered as Kafka's DescribeConfigsResponse.ConfigSource is on the wire.
 const (
 	SourceTopic          Source = 1
+	SourceBroker         Source = 2
 	SourceClusterDefault Source = 3
 	SourceStatic         Source = 4
 	SourceDefault        Source = 5
@@ -62,16 +78,37 @@ func All(img *fsm.Image, static Static, topic string) []Value {
 }
 
 func (k Key) effective(img *fsm.Image, static Static, topic string) Value {
+	return k.chain(img, static, topic)[0]
+}
+
+// Chain lists where a key of a topic has a value, from the one in force on down to the default. It is never empty.
+func Chain(img *fsm.Image, static Static, topic string, key Key) []Value { return key.chain(img, static, topic) }
+
+func (k Key) chain(img *fsm.Image, static Static, topic string) []Value {
+	var values []Value
 	if v, ok := img.ConfigValue(fsm.TopicResource(topic), k.Name); ok && k.Validate(v) == nil {
-		return Value{Key: k, Value: v, Source: SourceTopic}
+		values = append(values, Value{Key: k, Value: v, Source: SourceTopic})
 	}
-	if v, ok := img.ConfigValue(fsm.BrokerResource(""), k.ServerName); ok && k.Validate(v) == nil {
-		return Value{Key: k, Value: v, Source: SourceClusterDefault}
+	return append(values, k.serverChain(img, static)...)
+}
+
+// serverChain is the part of the chain that does not depend on the topic.
+func (k Key) serverChain(img *fsm.Image, static Static) []Value {
+	var values []Value
+	add := func(v string, ok bool, source Source) {
+		if ok && k.Validate(v) == nil {
+			values = append(values, Value{Key: k, Value: v, Source: source})
+		}
 	}
-	if v, ok := static[k.ServerName]; ok && k.Validate(v) == nil {
-		return Value{Key: k, Value: v, Source: SourceStatic}
+	if node := static[NodeID]; node != "" {
+		v, ok := img.ConfigValue(fsm.BrokerResource(node), k.ServerName)
+		add(v, ok, SourceBroker)
 	}
-	return Value{Key: k, Value: k.Default, Source: SourceDefault}
+	v, ok := img.ConfigValue(fsm.BrokerResource(""), k.ServerName)
+	add(v, ok, SourceClusterDefault)
+	v, ok = static[k.ServerName]
+	add(v, ok, SourceStatic)
+	return append(values, Value{Key: k, Value: k.Default, Source: SourceDefault})
 }
 
 // Settings are the values in force for a topic, ready for use.

@@ -4,14 +4,17 @@ package topicconfig
 const maxTypo = 64
 
 // nearest finds the known key that name was probably meant to be, or nothing if none is close.
-func nearest(name string) string {
+func nearest(name string) string { return nearestOf(name, func(k Key) string { return k.Name }) }
+
+// nearestOf is nearest among the names that called gives the keys.
+func nearestOf(name string, called func(Key) string) string {
 	if len(name) > maxTypo {
 		return ""
 	}
 	best, bestDistance := "", len(name)/3+1
 	for _, k := range schema {
-		if d := distance(name, k.Name); d < bestDistance {
-			best, bestDistance = k.Name, d
+		if d := distance(name, called(k)); d < bestDistance {
+			best, bestDistance = called(k), d
 		}
 	}
 	return best

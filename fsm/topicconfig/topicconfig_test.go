@@ -203,3 +203,50 @@ func FuzzValidate(f *testing.F) {
 		Of(img, nil, "foo")
 	})
 }
+
+// TestABrokersOwnValueIsInForceThereOnly: topic, then the broker's own, then the cluster's default, then the process's
+// static value, then Kafka's default.
+func TestABrokersOwnValueIsInForceThereOnly(t *testing.T) {
+	img := image(t, nil, map[string]string{"message.max.bytes": "2000"})
+	own := &metadatav1.Config{ResourceType: fsm.BrokerResource("1").Type, ResourceName: "1", Key: "message.max.bytes", Value: proto.String("1000")}
+	img, _, err := fsm.FoldBatches(img, []*metadatav1.Batch{{RequestId: fsm.UUID{4}.Bytes(), Records: []*metadatav1.Record{{Kind: &metadatav1.Record_Config{Config: own}}}}}, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	static := Static{"message.max.bytes": "3000"}
+	for node, want := range map[int32]Value{1: {Value: "1000", Source: SourceBroker}, 2: {Value: "2000", Source: SourceClusterDefault}} {
+		got, _ := Effective(img, static.On(node), "t", MaxMessageBytes)
+		if got.Value != want.Value || got.Source != want.Source {
+			t.Errorf("broker %d: %s from %d", node, got.Value, got.Source)
+		}
+	}
+	for _, list := range Server(img, static.On(1)) {
+		if list[0].Key.Name != "message.max.bytes" {
+			continue
+		}
+		var got []string
+		for _, v := range list {
+			got = append(got, v.Value)
+		}
+		if want := []string{"1000", "2000", "3000", "1048588"}; !slices.Equal(got, want) {
+			t.Errorf("chain %v, want %v", got, want)
+		}
+	}
+}
+
+// TestServerKeysHaveTheirOwnNames: a topic's key on a broker is refused with the name that brokers give it.
+func TestServerKeysHaveTheirOwnNames(t *testing.T) {
+	for key, want := range map[string]string{
+		"retention.ms":     "brokers call it log.retention.ms",
+		"log.retention.mz": "did you mean log.retention.ms",
+		"segment.ms":       "does not support",
+		"whatever":         "not a configuration that brokers change",
+	} {
+		if err := ValidateServer(key, "1"); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", key, err, want)
+		}
+	}
+	if err := ValidateServer("log.retention.ms", "-2"); err == nil || !strings.Contains(err.Error(), "log.retention.ms") {
+		t.Error(err)
+	}
+}

@@ -39,7 +39,7 @@ func (e *Env) electSome(img *fsm.Image, ids iter.Seq[fsm.PartitionID], why *meta
 		if !ok {
 			continue
 		}
-		c := newChange(id, p, mayLead)
+		c := e.change(img, id, p, mayLead)
 		c.election = kind(id)
 		rec := c.record()
 		if rec == nil {

@@ -58,11 +58,20 @@ func (e *Env) register(img *fsm.Image, req *controllerv1.RegisterRequest) ([]*me
 		rec.BrokerEpoch, rec.Fenced, rec.InControlledShutdown = was.Epoch, was.Fenced, was.InControlledShutdown
 		why = reason("broker_amended", "broker %d registered again with the same incarnation", was.ID)
 	} else {
-		records = e.leaveISRs(img, []int32{req.GetBrokerId()})
+		records = e.leave(img, []int32{req.GetBrokerId()}, lostBy(was, known, req))
 		rec.BrokerEpoch, rec.Fenced = img.NextOffset()+int64(len(records)), true
 		why = registrationReason(was, known, req)
 	}
 	return append(records, &metadatav1.Record{Kind: &metadatav1.Record_RegisterBroker{RegisterBroker: rec}}), why
+}
+
+// lostBy lists the broker that registers unless it proves, by the epoch that it kept at a clean stop, that its logs have
+// all that was in them (KIP-966).
+func lostBy(was *fsm.Broker, known bool, req *controllerv1.RegisterRequest) []int32 {
+	if known && req.GetPreviousBrokerEpoch() == was.Epoch {
+		return nil
+	}
+	return []int32{req.GetBrokerId()}
 }
 
 func registrationReason(was *fsm.Broker, known bool, req *controllerv1.RegisterRequest) *metadatav1.Reason {
@@ -89,7 +98,7 @@ func UnregisterBroker(img *fsm.Image, env *Env, req *controllerv1.UnregisterBrok
 		return refuse[*controllerv1.UnregisterBrokerResponse](
 			controllerv1.ErrorCode_ERROR_CODE_BROKER_ID_NOT_REGISTERED, "broker %d is not registered", id)
 	}
-	records := append(env.leaveISRs(img, []int32{id}), &metadatav1.Record{
+	records := append(env.leave(img, []int32{id}, []int32{id}), &metadatav1.Record{
 		Kind: &metadatav1.Record_UnregisterBroker{
 			UnregisterBroker: &metadatav1.UnregisterBroker{BrokerId: id, BrokerEpoch: b.Epoch},
 		},

@@ -205,13 +205,7 @@ func topicRecords(id fsm.UUID, name string, configs map[string]string, partition
 		}
 	}
 	for i, p := range partitions {
-		records = append(records, &metadatav1.Record{Kind: &metadatav1.Record_Partition{Partition: &metadatav1.Partition{
-			TopicId:     id.Bytes(),
-			PartitionId: int32(i), //nolint:gosec // MaxPartitionsPerRequest bounds it
-			Replicas:    p.replicas,
-			Isr:         p.isr,
-			Leader:      p.isr[0],
-		}}})
+		records = append(records, partitionRecord(id, int32(i), p)) //nolint:gosec // MaxPartitionsPerRequest bounds it
 	}
 	return records
 }

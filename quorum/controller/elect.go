@@ -40,16 +40,21 @@ func (e *Env) automatic(img *fsm.Image, topic fsm.UUID) election {
 // leaveISRs takes the brokers in gone out of every ISR and moves their leaderships, all decided together, so that no
 // leadership moves to a broker that is about to go as well.
 func (e *Env) leaveISRs(img *fsm.Image, gone []int32) []*metadatav1.Record {
+	return e.leave(img, gone, nil)
+}
+
+// leave is leaveISRs; of the brokers in gone those in lost are no longer eligible either.
+func (e *Env) leave(img *fsm.Image, gone, lost []int32) []*metadatav1.Record {
 	var records []*metadatav1.Record
 	seen := map[fsm.PartitionID]bool{}
 	for _, broker := range gone {
 		for id := range img.PartitionsOf(broker) {
 			p, ok := img.Partition(id)
-			if !ok || seen[id] || (!slices.Contains(p.ISR, broker) && p.Leader != broker) {
+			if !ok || seen[id] || !leaves(p, broker, lost) {
 				continue
 			}
 			seen[id] = true
-			if rec := e.leaveISR(img, id, p, gone).record(); rec != nil {
+			if rec := e.leaveISR(img, id, p, gone, lost).record(); rec != nil {
 				records = append(records, changeRecord(rec))
 			}
 		}
@@ -57,9 +62,15 @@ func (e *Env) leaveISRs(img *fsm.Image, gone []int32) []*metadatav1.Record {
 	return records
 }
 
-// leaveISR takes the brokers in gone out of one ISR.
-func (e *Env) leaveISR(img *fsm.Image, id fsm.PartitionID, p fsm.Partition, gone []int32) *change {
-	c := newChange(id, p, activeWithout(img, gone))
+// leaves tells whether a broker that goes means anything to a partition.
+func leaves(p fsm.Partition, broker int32, lost []int32) bool {
+	return slices.Contains(p.ISR, broker) || p.Leader == broker || (slices.Contains(lost, broker) && slices.Contains(p.ELR, broker))
+}
+
+// leaveISR takes the brokers in gone out of one ISR, and those in lost out of the list of eligible replicas.
+func (e *Env) leaveISR(img *fsm.Image, id fsm.PartitionID, p fsm.Partition, gone, lost []int32) *change {
+	c := e.change(img, id, p, activeWithout(img, gone))
+	c.lost = lost
 	c.isr = without(p.ISR, gone...)
 	c.election = e.automatic(img, id.Topic)
 	return c
@@ -73,7 +84,7 @@ func (e *Env) electLeaderless(img *fsm.Image, mayLead func(int32) bool) []*metad
 		if !ok {
 			continue
 		}
-		c := newChange(id, p, mayLead)
+		c := e.change(img, id, p, mayLead)
 		c.election = e.automatic(img, id.Topic)
 		if rec := c.record(); rec != nil {
 			records = append(records, changeRecord(rec))

@@ -31,7 +31,7 @@ func ElectLeaders(img *fsm.Image, env *Env, req *controllerv1.ElectLeadersReques
 	reply := &controllerv1.ElectLeadersResponse{}
 	var records []*metadatav1.Record
 	for _, tp := range asked {
-		err, rec := electOne(v, kind, tp)
+		err, rec := env.electOne(v, kind, tp)
 		if all && err.GetCode() == controllerv1.ErrorCode_ERROR_CODE_ELECTION_NOT_NEEDED {
 			continue
 		}
@@ -70,7 +70,7 @@ func candidatesFor(img *fsm.Image, kind election) []*controllerv1.TopicPartition
 }
 
 // electOne holds one election. The error is absent when a leader was elected.
-func electOne(v *view, kind election, tp *controllerv1.TopicPartition) (*controllerv1.Error, *metadatav1.PartitionChange) {
+func (e *Env) electOne(v *view, kind election, tp *controllerv1.TopicPartition) (*controllerv1.Error, *metadatav1.PartitionChange) {
 	topic, ok := v.img.TopicByName(tp.GetTopic())
 	if !ok {
 		return itemError(controllerv1.ErrorCode_ERROR_CODE_UNKNOWN_TOPIC_OR_PARTITION, "there is no topic %.60q", tp.GetTopic()), nil
@@ -86,7 +86,7 @@ func electOne(v *view, kind election, tp *controllerv1.TopicPartition) (*control
 	case kind == electUnclean && was.Leader != noLeader:
 		return itemError(controllerv1.ErrorCode_ERROR_CODE_ELECTION_NOT_NEEDED, "broker %d leads", was.Leader), nil
 	}
-	c := newChange(id, was, active(v.img))
+	c := e.change(v.img, id, was, active(v.img))
 	c.election = kind
 	rec := c.record()
 	switch {

@@ -82,7 +82,7 @@ func (e *Env) alterPartition(v *view, sender int32, item *controllerv1.AlterPart
 	if result.Error = checkProposal(v.img, was, sender, item); result.Error != nil {
 		return result, nil
 	}
-	c := newChange(id, was, active(v.img))
+	c := e.change(v.img, id, was, active(v.img))
 	c.isr = memberIDs(item.GetNewIsr())
 	c.recovering = item.GetRecovering()
 	c.election = e.automatic(v.img, topic)

@@ -70,7 +70,7 @@ func (e *Env) checkRecordsKept(img *fsm.Image, req *controllerv1.RegisterRequest
 	n, first := 0, ""
 	for id := range img.PartitionsOf(was.ID) {
 		p, ok := img.Partition(id)
-		if !ok || !slices.Contains(p.ISR, was.ID) || !slices.Contains(e.leaveISR(img, id, p, []int32{was.ID}).after().ISR, was.ID) {
+		if !ok || !slices.Contains(p.ISR, was.ID) || !slices.Contains(e.leaveISR(img, id, p, []int32{was.ID}, nil).after().ISR, was.ID) {
 			continue
 		}
 		if t, ok := img.Topic(id.Topic); ok && n == 0 {
