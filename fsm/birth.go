@@ -57,20 +57,15 @@ func Rebirth(img *Image, b Birth) (*Image, error) {
 			return nil, fmt.Errorf("rebirth: %w", err)
 		}
 	}
-	for it := img.configs.Iterator(); !it.Done(); {
-		r, entries, _ := it.Next()
-		a.configs.Set(r, entries)
-	}
-	for name, level := range img.FeatureLevels() {
-		a.features.Set(name, level)
-	}
-	for q := range img.Quotas() {
-		a.quotas.Set(q.id(), q.Value)
-	}
-	born := a.image(g, sum{})
+	// What is not named here stays as it is.
+	born := *img
+	born.guard = g
+	built := a.image(g, sum{})
+	born.brokers, born.controllers, born.recoveries = built.brokers, built.controllers, built.recoveries
+	born.topics, born.names, born.index = built.topics, built.names, built.index
 	born.objects = born.sumObjects()
 	born.seal()
-	return born, nil
+	return &born, nil
 }
 
 // reborn is the guard's state at the birth of a lineage.

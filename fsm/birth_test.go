@@ -2,6 +2,7 @@ package fsm
 
 import (
 	"math"
+	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -27,6 +28,7 @@ func mustOnlyGrow(tb reporter, old, born *Image) {
 	if born.NumAwaiting() != born.NumPartitions() {
 		tb.Fatalf("%d of %d partitions await inventories", born.NumAwaiting(), born.NumPartitions())
 	}
+	mustKeep(tb, old, born)
 	if born.NumBrokers() != old.NumBrokers() || born.NumTopics() != old.NumTopics() || born.NumPartitions() != old.NumPartitions() {
 		tb.Fatalf("the birth lost or made up an object")
 	}
@@ -44,6 +46,23 @@ func mustOnlyGrow(tb reporter, old, born *Image) {
 				tb.Fatalf("%s-%d trusts what was before: %s", t.Name(), i, q)
 			}
 		}
+	}
+}
+
+// mustKeep verifies that what no lineage can be wrong about is the same after a birth.
+func mustKeep(tb reporter, old, born *Image) {
+	tb.Helper()
+	kept := func(s state) state {
+		for key := range s {
+			switch kind, _, _ := strings.Cut(key, " "); kind {
+			case "broker", "controller", "partition", "recovery", "confirmed", "claim", "producer":
+				delete(s, key)
+			}
+		}
+		return s
+	}
+	if got, want := kept(stateOf(born)).String(), kept(stateOf(old)).String(); got != want {
+		tb.Fatalf("the birth kept\n%s\nof\n%s", got, want)
 	}
 }
 
