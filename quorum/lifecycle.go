@@ -54,6 +54,9 @@ func (id *identity) load() error {
 	if err := id.check(); err != nil {
 		return err
 	}
+	if err := id.refuseSuperseded(); err != nil {
+		return err
+	}
 	switch {
 	case id.meta.formatted():
 		return id.finish()

@@ -57,6 +57,8 @@ type member struct {
 	// serving is set while Raft messages can be taken; lastIndex stands for Raft's before it runs.
 	serving   atomic.Bool
 	lastIndex uint64
+	// ended is set when the node has met the lineage that took the place of its own.
+	ended atomic.Bool
 
 	ctx    context.Context //nolint:containedctx // ends with the member; its goroutines share it
 	cancel context.CancelFunc
@@ -172,6 +174,7 @@ func (m *member) openRaft(dir string) error {
 	m.network.WhenHeldUp(m.heldUp)
 	return nil
 }
+	m.layer.OnSuperseded(m.supersede)
 
 // run starts everything above Raft, opens the port to peers, and returns.
 func (m *member) run() {
@@ -238,7 +241,8 @@ func (m *member) judgeRefusals(problems map[transport.PeerID]transport.Problem) 
 func (m *member) standing() (transport.Standing, bool) {
 	s := transport.Standing{ClusterID: m.plan.ClusterID, Lineage: m.plan.lineage(), LastIndex: m.lastIndex}
 	if img := m.machine.image.Load(); img != nil {
-		s.Lineage, s.Claimed = img.Lineage().ID, img.ClaimOffset() >= 0
+		lineage := img.Lineage()
+		s.Lineage, s.Ancestors, s.Claimed = lineage.ID, lineage.Ancestors, img.ClaimOffset() >= 0
 	}
 	if !m.serving.Load() {
 		return s, false

@@ -54,6 +54,9 @@ func (g *Gate) judge(p Preamble, ours Standing, serving bool) (Verdict, string) 
 	if p.ClusterID != ours.ClusterID {
 		return WrongCluster, fmt.Sprintf("you belong to cluster %s, this node (%s) to cluster %s", p.ClusterID, g.Self, ours.ClusterID)
 	}
+	if fork, superseded := p.supersededBy(ours); superseded {
+		return LineageBehind, fmt.Sprintf("your lineage %s was superseded at metadata offset %d by %s", p.Lineage, fork, ours.Lineage)
+	}
 	if p.To != g.Self {
 		return WrongTarget, fmt.Sprintf("you mean %s, this node is %s", p.To, g.Self)
 	}

@@ -39,6 +39,8 @@ type Layer struct {
 
 	// refused is told of the problems after a peer has refused this node, on the goroutine that dialed.
 	refused func(map[PeerID]Problem)
+	// superseded is told of the first peer whose lineage has taken the place of this node's.
+	superseded func(Successor)
 	// lost is told of each connection that its peer has ended, on the goroutine that read or wrote.
 	lost func(PeerID)
 
@@ -69,6 +71,10 @@ var _ raft.StreamLayer = (*Layer)(nil)
 // before the layer is used.
 func (l *Layer) OnRefused(f func(map[PeerID]Problem)) { l.refused = f }
 
+// OnSuperseded sets who is told when a peer's lineage has taken the place of this node's, on the goroutine that shook
+// hands, at each such handshake. It is called before the layer is used.
+func (l *Layer) OnSuperseded(f func(Successor)) { l.superseded = f }
+
 // OnLost sets who is told when a peer ends a connection. It does not block, and is set before the layer is used.
 func (l *Layer) OnLost(f func(PeerID)) { l.lost = f }
 
@@ -78,6 +84,7 @@ func (l *Layer) Admit(conn net.Conn) error {
 	var peer PeerID
 	err := Welcome(conn, func(p Preamble) Answer {
 		peer = p.From
+		l.compare(p.From, p.Standing)
 		return l.gate.Judge(p)
 	})
 	if err != nil {
@@ -222,6 +229,7 @@ func (l *Layer) greet(conn net.Conn, peer PeerID) error {
 	if err != nil {
 		return fmt.Errorf("wait for the answer to the preamble: %w", err)
 	}
+	l.compare(answer.Self, answer.Standing)
 	if err := l.gate.judgeAnswer(peer, answer); err != nil {
 		return err
 	}

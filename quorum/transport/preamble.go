@@ -16,8 +16,11 @@ const (
 	handshakeVersion = 1
 	// handshakeHeaderBytes are magic, version and body length.
 	handshakeHeaderBytes = 8
-	// handshakeBodyMax bounds the body: the longest legal one has less than 700 bytes.
-	handshakeBodyMax = 1024
+	// handshakeBodyMax bounds the body: the longest legal one has less than 1,200 bytes.
+	handshakeBodyMax = 2048
+	// ancestorsMax is how many ancestors a node names, the newest ones: a node that is older than that is refused, and is
+	// not told that it was superseded.
+	ancestorsMax = 16
 	// nameBytesMax bounds a cluster id and a peer id.
 	nameBytesMax = 64
 	// refusalBytesMax bounds the sentence of a refusal; a longer one is cut.
@@ -45,6 +48,8 @@ type Standing struct {
 	ClusterID string
 	// Lineage of the node's image.
 	Lineage fsm.LineageID
+	// Ancestors of the lineage, oldest first, at most ancestorsMax of the newest. Shared: never written.
+	Ancestors []fsm.Ancestor
 	// Claimed tells that the image holds a committed claim of that lineage. Only such a lineage supersedes another.
 	Claimed bool
 	// LastIndex is the index of the last entry in the node's log or snapshot.
@@ -171,12 +176,34 @@ func appendStanding(b []byte, s Standing) []byte {
 	if s.Claimed {
 		flags |= flagClaimed
 	}
+	if len(s.Ancestors) > 0 {
+		flags |= flagAncestors
+	}
 	b = append(b, flags)
-	return binary.BigEndian.AppendUint64(b, s.LastIndex)
+	b = binary.BigEndian.AppendUint64(b, s.LastIndex)
+	return appendAncestors(b, s.Ancestors)
 }
 
-// flagClaimed is the only flag of a Standing.
-const flagClaimed = 1
+// appendAncestors appends the newest ancestors; nothing if there are none.
+func appendAncestors(b []byte, list []fsm.Ancestor) []byte {
+	if len(list) == 0 {
+		return b
+	}
+	list = list[max(0, len(list)-ancestorsMax):]
+	b = append(b, byte(len(list)))
+	for _, a := range list {
+		b = append(b, a.UUID[:]...)
+		b = binary.BigEndian.AppendUint64(b, uint64(a.ForkOffset))
+	}
+	return b
+}
+
+// Flags of a Standing.
+const (
+	flagClaimed = 1
+	// flagAncestors: a list of ancestors follows. A lineage without ancestors is written as it was before there were any.
+	flagAncestors = 2
+)
 
 // appendName appends a short string. Longer ones than the bound cannot be: ids are checked where they enter.
 func appendName(b []byte, s string) []byte {
@@ -274,12 +301,34 @@ func (f *fields) uuid() (u fsm.UUID) {
 func (f *fields) standing() Standing {
 	s := Standing{ClusterID: f.name(), Lineage: fsm.LineageID{Number: f.uint64(), UUID: f.uuid()}}
 	flags := f.byte()
-	if flags&^flagClaimed != 0 {
+	if flags&^(flagClaimed|flagAncestors) != 0 {
 		f.fail("unknown flags %08b", flags)
 	}
 	s.Claimed = flags&flagClaimed != 0
 	s.LastIndex = f.uint64()
+	if flags&flagAncestors != 0 {
+		s.Ancestors = f.ancestors()
+	}
 	return s
+}
+
+func (f *fields) ancestors() []fsm.Ancestor {
+	n := int(f.byte())
+	if f.err == nil && (n == 0 || n > ancestorsMax) {
+		f.fail("%d ancestors, 1 to %d are allowed", n, ancestorsMax)
+	}
+	var list []fsm.Ancestor
+	for range n {
+		if f.err != nil {
+			return nil
+		}
+		a := fsm.Ancestor{UUID: f.uuid(), ForkOffset: int64(f.uint64())}
+		if a.ForkOffset < 0 {
+			f.fail("fork offset %d is negative", a.ForkOffset)
+		}
+		list = append(list, a)
+	}
+	return list
 }
 
 func (f *fields) peer() PeerID {

@@ -27,7 +27,7 @@ func standing(last uint64) Standing {
 
 func TestHandshakeMessagesRoundTrip(t *testing.T) {
 	p := Preamble{Standing: standing(7), From: one, To: two}
-	if got, err := ReadPreamble(bytes.NewReader(p.Encode())); err != nil || got != p {
+	if got, err := ReadPreamble(bytes.NewReader(p.Encode())); err != nil || !reflect.DeepEqual(got, p) {
 		t.Errorf("preamble %+v, %v; want %+v", got, err, p)
 	}
 	for _, a := range []Answer{
@@ -35,7 +35,7 @@ func TestHandshakeMessagesRoundTrip(t *testing.T) {
 		{Verdict: WrongCluster, Refusal: "no"},
 		{Standing: standing(3), Verdict: LostEntries, Self: two, Refusal: strings.Repeat("x", refusalBytesMax)},
 	} {
-		if got, err := ReadAnswer(bytes.NewReader(a.Encode())); err != nil || got != a {
+		if got, err := ReadAnswer(bytes.NewReader(a.Encode())); err != nil || !reflect.DeepEqual(got, a) {
 			t.Errorf("answer %+v, %v; want %+v", got, err, a)
 		}
 	}
