@@ -21,8 +21,13 @@ import (
 	"github.com/skiffmq/skiff/quorum/archive"
 	"github.com/skiffmq/skiff/quorum/controller"
 	"github.com/skiffmq/skiff/quorum/feed"
+	"github.com/skiffmq/skiff/quorum/history"
 	"github.com/skiffmq/skiff/quorum/transport"
 )
+
+// entriesInFlight is how many entries the active controller has in the log and not yet applied. ReadDisk tells by it what is
+// certainly committed; a log that was written with more must not be read with less.
+const entriesInFlight = 1
 
 // member is an initialised node: Raft, the fold, the active controller and who serves them.
 type member struct {
@@ -44,21 +49,22 @@ type member struct {
 	loop     *active.Loop
 	proposer *proposer
 	snaps    *snapshotter
-	archive  *archive.Archive // nil if none is kept
+	archive  *archive.Archive  // nil if none is kept
+	history  *history.Recorder // nil if none is kept
 	server   *grpc.Server
 	metrics  *metrics
 	// frozen wakes followLeadership when the image freezes.
 	frozen signal
 	// leaderLost wakes watchLeader when the leader has ended a connection.
 	leaderLost signal
+	// ended is set when the node has met the lineage that took the place of its own.
+	ended atomic.Bool
 	// stall is the operation of the store that takes too long; nil while the disk answers.
 	stall atomic.Pointer[operation]
 
 	// serving is set while Raft messages can be taken; lastIndex stands for Raft's before it runs.
 	serving   atomic.Bool
 	lastIndex uint64
-	// ended is set when the node has met the lineage that took the place of its own.
-	ended atomic.Bool
 
 	ctx    context.Context //nolint:containedctx // ends with the member; its goroutines share it
 	cancel context.CancelFunc
@@ -77,6 +83,7 @@ func openMember(n *Node) (*member, error) {
 	m.machine = m.newMachine()
 	m.loop = active.New(m.loopConfig())
 	m.archive = m.newArchive()
+	m.history = m.newHistory()
 	if err := m.openStore(id); err != nil {
 		m.cancel()
 		return nil, err
@@ -110,7 +117,7 @@ func (m *member) newMachine() *machine {
 func (m *member) loopConfig() active.Config {
 	return active.Config{
 		NodeID: m.self.NodeID, DirectoryID: m.self.Directory, IncarnationID: m.node.incarnation,
-		Log: m.proposer, Image: m.machine.image.Load, Env: m.env,
+		Log: m.proposer, Depth: entriesInFlight, Image: m.machine.image.Load, Env: m.env,
 		Registration:   m.registration(),
 		SessionTimeout: m.cfg.SessionTimeout,
 		Dial:           m.dialBroker,
@@ -120,10 +127,12 @@ func (m *member) loopConfig() active.Config {
 
 // env is what a decision may know besides image and request.
 func (m *member) env() *controller.Env {
+	limits := controller.DefaultLimits()
+	limits.RecoveryElectionWait = m.cfg.RecoveryWait
 	return &controller.Env{
 		Now:      time.Now(),
 		Rand:     rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64())),
-		Limits:   controller.DefaultLimits(),
+		Limits:   limits,
 		Defaults: m.cfg.Defaults,
 	}
 }
@@ -165,6 +174,7 @@ func (m *member) openRaft(dir string) error {
 	gate := &transport.Gate{Self: m.self, Standing: m.standing, Acked: m.acked}
 	m.layer = transport.NewLayer(gate, m.node.book, m.cfg.Dial)
 	m.layer.OnRefused(m.judgeRefusals)
+	m.layer.OnSuperseded(m.supersede)
 	m.layer.OnLost(m.connectionLost)
 	m.network = transport.NewNetwork(m.layer, quietly(m.logger.Named("raft")))
 	m.raft, err = raft.NewRaft(m.cfg.raftConfig(m.self, quietly(m.logger.Named("raft"))), m.machine, cache, m.store, snapshots, m.network)
@@ -174,7 +184,6 @@ func (m *member) openRaft(dir string) error {
 	m.network.WhenHeldUp(m.heldUp)
 	return nil
 }
-	m.layer.OnSuperseded(m.supersede)
 
 // run starts everything above Raft, opens the port to peers, and returns.
 func (m *member) run() {
@@ -191,6 +200,9 @@ func (m *member) run() {
 	m.wg.Go(m.snaps.run)
 	if m.archive != nil {
 		m.wg.Go(func() { m.archive.Run(m.ctx) })
+	}
+	if m.history != nil {
+		m.wg.Go(m.recordHistory)
 	}
 	m.serving.Store(true)
 	m.node.mux.HandleRaft(m.layer.Admit)

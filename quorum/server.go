@@ -43,6 +43,7 @@ func refusal(code codes.Code, reason controllerv1.ErrorCode, message, activeCont
 func (m *member) newServer() *grpc.Server {
 	server := grpc.NewServer(rpc.ServerOptions(m.node.Image)...)
 	quorumv1.RegisterQuorumServiceServer(server, &service{node: m.node})
+	quorumv1.RegisterHistoryServiceServer(server, &historyService{m: m, readers: make(chan struct{}, historyReadersMax)})
 	rpc.RegisterServices(server, rpc.Deps{
 		Loop: m.loop, Feed: m.feed, Image: m.machine.image.Load, Node: edgeView{m}, Logger: m.logger.Named("rpc"),
 	})

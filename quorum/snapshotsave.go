@@ -27,9 +27,9 @@ const (
 	saveStall = 30 * time.Second
 )
 
-// SaveSnapshot sends the image that the node holds at this moment: later entries do not touch it. A node that follows may
-// be behind; the first part says at which metadata offset it is.
-func (s *service) SaveSnapshot(_ *quorumv1.SaveSnapshotRequest, stream grpc.ServerStreamingServer[quorumv1.SaveSnapshotResponse]) error {
+// SaveSnapshot sends the image that the node holds at this moment, or held at an earlier one: later entries do not touch
+// it. A node that follows may be behind; the first part says at which metadata offset it is.
+func (s *service) SaveSnapshot(req *quorumv1.SaveSnapshotRequest, stream grpc.ServerStreamingServer[quorumv1.SaveSnapshotResponse]) error {
 	m := s.node.member.Load()
 	if m == nil {
 		return answerUnformatted(nil, nil)
@@ -45,8 +45,12 @@ func (s *service) SaveSnapshot(_ *quorumv1.SaveSnapshotRequest, stream grpc.Serv
 		return refusal(codes.ResourceExhausted, controllerv1.ErrorCode_ERROR_CODE_OVERLOADED,
 			fmt.Sprintf("node %d sends %d snapshots already", m.self.NodeID, savesMax), "")
 	}
+	img, err := m.imageAsOf(stream.Context(), req.GetAsOf())
+	if err != nil {
+		return err
+	}
 	save := &snapshotSave{stream: stream, sent: make(chan error, 1)}
-	go func() { save.sent <- save.send(m.self.NodeID, m.machine.image.Load()) }()
+	go func() { save.sent <- save.send(m.self.NodeID, img) }()
 	return save.await(stream.Context())
 }
 

@@ -99,6 +99,7 @@ func (s *snapshotter) take(reason string) {
 }
 
 func (s *snapshotter) snapshot() error {
+	s.m.syncHistory() // the log behind a snapshot may be cut
 	reload := s.m.raft.ReloadableConfig()
 	reload.TrailingLogs = s.m.size.trailing(uint64(s.m.cfg.TrailingBytes))
 	if err := s.m.raft.ReloadConfig(reload); err != nil {

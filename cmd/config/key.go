@@ -96,6 +96,8 @@ var keys = []Key{
 	{Name: "snapshot.archive.interval.ms", Default: "3600000", kind: whole(1000, maxInt64), roles: RoleQuorum, Doc: "How often a snapshot is archived, if the metadata changed."},
 	{Name: "snapshot.archive.retention.count", Default: "48", kind: whole(-1, maxInt32), roles: RoleQuorum, Doc: "How many archived snapshots stay, -1 for all. The newest good one always stays."},
 	{Name: "snapshot.archive.retention.ms", Default: "-1", kind: whole(-1, maxInt64), roles: RoleQuorum, Doc: "Age at which an archived snapshot is removed, -1 for never. The newest good one always stays."},
+	{Name: "metadata.history.retention.bytes", Default: "1073741824", kind: whole(-1, maxInt64), roles: RoleQuorum, Doc: "Bytes of the metadata's history that a quorum node keeps, 0 for the default, -1 for no history."},
+	{Name: "metadata.history.retention.ms", Default: "2592000000", kind: whole(1, maxInt64), roles: RoleQuorum, Doc: "Age at which the metadata's history is removed."},
 	{Name: "raft.log.store", Default: "bolt", kind: oneOf("bolt", "wal"), roles: RoleQuorum, Doc: "Store of the Raft log; it cannot be changed afterwards."},
 	{Name: "raft.multiplier", Default: "1", kind: whole(1, 10), roles: RoleQuorum, Doc: "Factor on Raft's timeouts of 500 ms, for slow disks and links."},
 	{Name: "admin.listeners", kind: addressList, roles: roleBoth, Doc: "host:port of the admin HTTP server, empty for none. Default: 127.0.0.1:9644 (quorumd), 127.0.0.1:9645 (brokerd)."},

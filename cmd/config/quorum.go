@@ -30,6 +30,16 @@ type Quorum struct {
 	RecoveryElectionWait time.Duration
 	// Archive of snapshots.
 	Archive Archive
+	// History of the metadata.
+	History History
+}
+
+// History is how much of what happened a node keeps.
+type History struct {
+	// MaxBytes of it, negative for none.
+	MaxBytes int64
+	// MaxAge of it.
+	MaxAge time.Duration
 }
 
 // Archive is where and how long snapshots are archived.
@@ -70,6 +80,7 @@ func (v *Values) quorum() (*Quorum, error) {
 	if q.Peers, err = parsePeers(v.text("controller.quorum.peers")); err != nil {
 		return nil, v.problem("controller.quorum.peers", "write id@host:port", "%v", err)
 	}
+	q.History = History{MaxBytes: v.int64("metadata.history.retention.bytes"), MaxAge: v.millis("metadata.history.retention.ms")}
 	if q.Archive, err = v.archive(); err != nil {
 		return nil, err
 	}

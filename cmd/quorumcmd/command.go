@@ -103,6 +103,7 @@ func nodeConfig(cfg *config.Quorum, logger hclog.Logger, registry *prometheus.Re
 		SnapshotBytes:    cfg.SnapshotBytes,
 		SnapshotInterval: cfg.SnapshotInterval,
 		Archive:          quorum.ArchiveConfig(cfg.Archive),
+		History:          quorum.HistoryConfig(cfg.History),
 		SessionTimeout:   cfg.SessionTimeout,
 		RecoveryWait:     cfg.RecoveryElectionWait,
 		Defaults:         defaults(cfg),

@@ -168,6 +168,20 @@ func TestWalkVisitsEveryEntryOnce(t *testing.T) {
 	}
 }
 
+// TestAWalkEndsWhereItsVisitorStops, also when there are more segments.
+func TestAWalkEndsWhereItsVisitorStops(t *testing.T) {
+	l, w := open(t, Options{Dir: t.TempDir(), SegmentBytes: 4000}), newWriter(t, 1)
+	fill(t, l, w, 40, 500)
+	visits := 0
+	must(t, l.Walk(t.Context(), 0, func(_, _ *fsm.Image, _ *controllerv1.EntryApplied) error {
+		visits++
+		return ErrStop
+	}))
+	if visits != 1 {
+		t.Fatalf("visited %d entries, want 1", visits)
+	}
+}
+
 func TestATimeLeadsToTheImageOfThatTime(t *testing.T) {
 	l, w := open(t, Options{Dir: t.TempDir(), SegmentBytes: 4000}), newWriter(t, 1)
 	fill(t, l, w, 20, 500)

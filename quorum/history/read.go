@@ -66,15 +66,18 @@ func (l *Log) OffsetAt(ctx context.Context, timeMs int64) (int64, error) {
 // Walk visits every entry from a metadata offset on, in order, as far as it is flushed. Over a gap it goes on with the next
 // segment: the image before is then another one than the image after the entry before.
 func (l *Log) Walk(ctx context.Context, from int64, visit Visit) error {
+	stopped := false
 	for _, s := range l.copySegments() {
-		if s.Next <= from {
+		if s.Next <= from || stopped {
 			continue
 		}
 		err := s.walk(ctx, func(before, after *fsm.Image, e *controllerv1.EntryApplied) error {
 			if after.NextOffset() <= from {
 				return nil
 			}
-			return visit(before, after, e)
+			err := visit(before, after, e)
+			stopped = errors.Is(err, ErrStop)
+			return err
 		})
 		if err != nil {
 			return err

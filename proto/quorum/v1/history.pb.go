@@ -450,9 +450,11 @@ type HistoryEvent struct {
 	// reason of the decision.
 	Reason *v1.Reason `protobuf:"bytes,6,opt,name=reason,proto3" json:"reason,omitempty"`
 	// changes, of those that the request asks for.
-	Changes       []*HistoryChange `protobuf:"bytes,7,rep,name=changes,proto3" json:"changes,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Changes []*HistoryChange `protobuf:"bytes,7,rep,name=changes,proto3" json:"changes,omitempty"`
+	// changes_left_out is the number of changes beyond the server's bound of one event.
+	ChangesLeftOut int32 `protobuf:"varint,8,opt,name=changes_left_out,json=changesLeftOut,proto3" json:"changes_left_out,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *HistoryEvent) Reset() {
@@ -532,6 +534,13 @@ func (x *HistoryEvent) GetChanges() []*HistoryChange {
 		return x.Changes
 	}
 	return nil
+}
+
+func (x *HistoryEvent) GetChangesLeftOut() int32 {
+	if x != nil {
+		return x.ChangesLeftOut
+	}
+	return 0
 }
 
 // HistoryChange is one change of one thing.
@@ -651,7 +660,7 @@ const file_quorum_v1_history_proto_rawDesc = "" +
 	"\anode_id\x18\x01 \x01(\x05R\x06nodeId\x122\n" +
 	"\x15first_metadata_offset\x18\x02 \x01(\x03R\x13firstMetadataOffset\x120\n" +
 	"\x14next_metadata_offset\x18\x03 \x01(\x03R\x12nextMetadataOffset\x12\x19\n" +
-	"\bleft_out\x18\x04 \x01(\x03R\aleftOut\"\xb8\x02\n" +
+	"\bleft_out\x18\x04 \x01(\x03R\aleftOut\"\xe2\x02\n" +
 	"\fHistoryEvent\x12'\n" +
 	"\x0fmetadata_offset\x18\x01 \x01(\x03R\x0emetadataOffset\x120\n" +
 	"\x14next_metadata_offset\x18\x02 \x01(\x03R\x12nextMetadataOffset\x12\x17\n" +
@@ -659,7 +668,8 @@ const file_quorum_v1_history_proto_rawDesc = "" +
 	"\x10controller_epoch\x18\x04 \x01(\x03R\x0fcontrollerEpoch\x12(\n" +
 	"\x05cause\x18\x05 \x01(\v2\x12.metadata.v1.CauseR\x05cause\x12+\n" +
 	"\x06reason\x18\x06 \x01(\v2\x13.metadata.v1.ReasonR\x06reason\x122\n" +
-	"\achanges\x18\a \x03(\v2\x18.quorum.v1.HistoryChangeR\achanges\"\x7f\n" +
+	"\achanges\x18\a \x03(\v2\x18.quorum.v1.HistoryChangeR\achanges\x12(\n" +
+	"\x10changes_left_out\x18\b \x01(\x05R\x0echangesLeftOut\"\x7f\n" +
 	"\rHistoryChange\x12\x12\n" +
 	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x18\n" +
 	"\asubject\x18\x02 \x01(\tR\asubject\x12\x16\n" +
