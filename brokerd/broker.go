@@ -41,13 +41,17 @@ type Broker struct {
 	replicas *replica.Manager
 	server   *kafka.Server
 	session  *session
+	reports  *reporter
 
 	// killed is closed by Kill.
 	killed   chan struct{}
 	killOnce sync.Once
 
-	// applying: owned by the metadata follower's goroutine. Set when the image holds our registration.
+	// The following are owned by the metadata follower's goroutine. applying is set when the image holds our registration;
+	// lineage is that of the metadata that was applied last; past is what the last process left, until it was asked for.
 	applying bool
+	lineage  fsm.LineageID
+	past     *fsm.Image
 	// claimEpoch: owned by the metadata follower's goroutine. The controller epoch of the last claim that was heard.
 	claimEpoch int64
 }
@@ -62,6 +66,7 @@ type boundListener struct {
 // where starting again cannot help.
 func Open(cfg Config) (_ *Broker, err error) {
 	cfg = cfg.withDefaults()
+	cfg.Topics = cfg.Topics.On(cfg.NodeID)
 	if len(cfg.Listeners) == 0 {
 		return nil, &RefusedError{Cause: "no listener is configured", Fix: "set listeners"}
 	}
@@ -139,7 +144,7 @@ func (b *Broker) openMetadata() error {
 	if err != nil {
 		return refuseMetadata(err)
 	}
-	b.metadata = follower
+	b.metadata, b.past = follower, follower.Image()
 	b.metadata.Subscribe(b.metadataChanged)
 	return nil
 }
@@ -153,6 +158,7 @@ func (b *Broker) assemble() (err error) {
 	if err != nil {
 		return fmt.Errorf("make the controller's client: %w", err)
 	}
+	b.reports = b.newReporter()
 	b.session = b.newSession()
 	if b.replicas, err = replica.Open(b.replicaConfig()); err != nil {
 		return fmt.Errorf("open replicas: %w", err)
@@ -173,9 +179,17 @@ func (b *Broker) replicaConfig() replica.Config {
 		NodeID: b.cfg.NodeID, Dir: b.cfg.Dir, BrokerEpoch: b.session.epoch, Listener: b.cfg.InterBroker, Dial: b.cfg.Dial,
 		Alter: b.client.AlterPartitions, Trusted: b.metadata.Trusted, LagMax: b.cfg.LagMax, FetchWaitMax: b.cfg.FetchWaitMax,
 		CheckpointInterval: b.cfg.CheckpointInterval, RetentionInterval: b.cfg.RetentionInterval, Static: b.cfg.Topics,
+		StrayAge: b.cfg.StrayAge, StrayFreeBytesMin: b.cfg.StrayFreeBytesMin, Past: b.takePast, InventoryChanged: b.reports.nudge,
 		Log:    partlog.Options{Timestamps: timestamps, Files: b.cfg.Files},
 		Logger: b.logger.Named("replica"),
 	}
+}
+
+// takePast gives away what the last process left of the metadata.
+func (b *Broker) takePast() *fsm.Image {
+	past := b.past
+	b.past = nil
+	return past
 }
 
 // timestampsBytesMax bounds what is decompressed to find a record by its time.
@@ -191,7 +205,7 @@ func (b *Broker) newSession() *session {
 		controller: b.client, nodeID: b.cfg.NodeID, logger: b.logger.Named("session"), registration: b.registration,
 		applied: b.metadata.Applied, controllerEpoch: b.metadata.ControllerEpoch, fixedInterval: b.cfg.HeartbeatInterval,
 		patience: b.cfg.RegistrationTimeout, poke: make(chan struct{}, 1), stopped: make(chan struct{}), leaving: make(chan struct{}),
-		life: lifecycle.New(), granted: defaultSessionTimeout,
+		life: lifecycle.New(), granted: defaultSessionTimeout, news: b.reports.nudge,
 	}
 }
 

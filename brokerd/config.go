@@ -12,12 +12,6 @@ import (
 	"github.com/skiffmq/skiff/fsm/topicconfig"
 )
 
-// Feature is what brokers and quorum nodes of this build support, as they register it.
-const (
-	featureName        = "skiff.version"
-	featureLevel int32 = 1
-)
-
 // Listener is a socket that clients and brokers connect to.
 type Listener struct {
 	// Name of the listener, for example "PLAINTEXT".
@@ -57,6 +51,9 @@ type Config struct {
 
 	// LagMax, FetchWaitMax, RetentionInterval and CheckpointInterval: see replica.Config.
 	LagMax, FetchWaitMax, RetentionInterval, CheckpointInterval time.Duration
+	// StrayAge and StrayFreeBytesMin: see replica.Config.
+	StrayAge          time.Duration
+	StrayFreeBytesMin int64
 	// Topics are this broker's values for topic configs that are set nowhere else.
 	Topics topicconfig.Static
 	// AutoCreateTopics lets clients create topics by asking for their metadata.

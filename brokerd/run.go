@@ -46,6 +46,7 @@ func (b *Broker) start(ctx context.Context) *running {
 	}
 	r.metadata.Go(func() { report(refuseMetadata(b.metadata.Run(metadataCtx))) })
 	r.session.Go(func() { report(b.session.run(sessionCtx)) })
+	r.session.Go(func() { b.reports.run(sessionCtx) })
 	go func() {
 		select {
 		case err := <-b.replicas.Failures():
@@ -139,7 +140,7 @@ func (b *Broker) registration(ctx context.Context) (*controllerv1.RegisterReques
 	req := &controllerv1.RegisterRequest{
 		ClusterId: b.meta.ClusterID, BrokerId: b.cfg.NodeID, IncarnationId: b.incarnation.Bytes(), PreviousBrokerEpoch: b.previousEpoch,
 		Directories: [][]byte{b.meta.directory.Bytes()},
-		Features:    []*metadatav1.Feature{{Name: featureName, MinLevel: featureLevel, MaxLevel: featureLevel}},
+		Features:    fsm.SupportedProto(),
 	}
 	if b.cfg.HasRack {
 		req.Rack = &b.cfg.Rack
@@ -183,23 +184,42 @@ func (b *Broker) metadataChanged(d *fsm.Delta, img *fsm.Image) {
 	if d.Claimed {
 		b.hearClaim(d, img)
 	}
-	if b.applying {
+	if b.applying && img.Lineage().ID == b.lineage {
 		b.replicas.Apply(d, img)
+		return
+	}
+	if b.applying {
+		b.followLineage(img)
 		return
 	}
 	me, ok := img.Broker(b.cfg.NodeID)
 	if !ok || me.IncarnationID != b.incarnation {
 		return
 	}
+	b.applying = true
+	b.session.update(lifecycle.Life.CaughtUp)
+	b.applyWhole(img)
+	b.session.update(lifecycle.Life.NowReady)
+}
+
+// followLineage goes on in a lineage that continues ours: the quorum was restored or recovered. Our registration is of
+// the last lineage and void, and so are all roles; every log stays.
+func (b *Broker) followLineage(img *fsm.Image) {
+	b.logger.Warn("the metadata goes on in another lineage: every role ends, every log stays, this broker registers again",
+		"from", b.lineage, "to", img.Lineage().ID, "metadata_offset", img.AppliedOffset(), "confirmed", img.Confirmed())
+	b.session.update(lifecycle.Life.Stale)
+	b.applyWhole(img)
+}
+
+// applyWhole gives the replicas the first image of a lineage.
+func (b *Broker) applyWhole(img *fsm.Image) {
 	empty, err := metadata.EmptyLike(img)
 	if err != nil {
 		b.logger.Error("the metadata cannot be applied", "error", err)
 		return
 	}
-	b.applying = true
-	b.session.update(lifecycle.Life.CaughtUp)
+	b.lineage = img.Lineage().ID
 	b.replicas.Apply(fsm.Diff(empty, img), img)
-	b.session.update(lifecycle.Life.NowReady)
 }
 
 // hearClaim has the session go on at the controller that has just claimed, with a full heartbeat. A claim that is

@@ -47,6 +47,8 @@ type session struct {
 	// applied and controllerEpoch tell how far the metadata is.
 	applied         func() int64
 	controllerEpoch func() int64
+	// news is called, without waiting, when the broker has another broker epoch or another controller heard it.
+	news func()
 	// fixedInterval between heartbeats; 0 is a sixth of what the controller grants.
 	fixedInterval time.Duration
 	// patience for a registration that is refused because another process has the id.
@@ -78,6 +80,9 @@ func (s *session) update(event func(lifecycle.Life) lifecycle.Life) {
 	if before == after {
 		return
 	}
+	if before.Epoch != after.Epoch {
+		s.news()
+	}
 	if before.State != after.State {
 		s.logger.Info("broker state", "from", before.State.String(), "to", after.State.String(), "broker_epoch", after.Epoch, "metadata_offset", s.applied())
 		if after.State == lifecycle.StateShuttingDown {
@@ -104,8 +109,12 @@ func (s *session) now() lifecycle.Life {
 // heard notes that the controller of an epoch has heard us.
 func (s *session) heard(controllerEpoch int64) {
 	s.mu.Lock()
-	defer s.mu.Unlock()
+	before := s.heardBy
 	s.heardBy = controllerEpoch
+	s.mu.Unlock()
+	if before != controllerEpoch {
+		s.news()
+	}
 }
 
 // lastHeardBy is the epoch of the controller that heard us last.

@@ -85,7 +85,7 @@ func converse(t *testing.T, d *desk, during func(*session)) error {
 			return &controllerv1.RegisterRequest{}, nil
 		},
 		patience: 10 * time.Second, poke: make(chan struct{}, 1), stopped: make(chan struct{}), leaving: make(chan struct{}),
-		life: lifecycle.New(), granted: defaultSessionTimeout,
+		life: lifecycle.New(), granted: defaultSessionTimeout, news: func() {},
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()

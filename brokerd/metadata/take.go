@@ -89,6 +89,9 @@ func (f *Follower) Snapshot(img *fsm.Image) error {
 		old = empty
 	}
 	f.frozen.Store(nil)
+	if img.Lineage().ID != old.Lineage().ID {
+		f.alarm.Store(nil) // what was doubted is of the last lineage, and nothing of it is left
+	}
 	f.confirmed.Store(true)
 	f.image.Store(img)
 	f.cfg.Logger.Info("took a snapshot of the metadata", "lineage", img.Lineage().ID, "metadata_offset", img.AppliedOffset())

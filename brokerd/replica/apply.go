@@ -3,9 +3,8 @@ package replica
 import (
 	"errors"
 	"fmt"
-	"path/filepath"
 	"slices"
-	"sync"
+	"strconv"
 
 	"github.com/skiffmq/skiff/brokerd/partlog"
 	"github.com/skiffmq/skiff/fsm"
@@ -14,15 +13,18 @@ import (
 
 // Apply turns news of the metadata into roles, in KRaft's order: replicas that are no longer ours, those we lead,
 // those we follow. It is called on one goroutine, and only with metadata that the quorum has confirmed since this
-// process started (I22): the first call's delta is the whole image, compared with an empty one.
+// process started (I22). The first delta of each lineage is the whole image, compared with an empty one.
 func (m *Manager) Apply(d *fsm.Delta, img *fsm.Image) {
-	m.image.Store(img)
+	past := m.image.Swap(img)
 	local := d.Local(m.cfg.NodeID)
-	for _, c := range local.Deleted {
-		m.putAway(fsm.PartitionID{Topic: c.Topic, Partition: c.Partition}, img)
-	}
-	if m.checkpointed != nil {
+	begins := past == nil || past.Lineage().ID != img.Lineage().ID
+	if begins {
+		past = m.begin(past, img)
 		m.openAll(local.Led, local.Followed)
+	}
+	m.awaiting.note(local)
+	for _, c := range local.Deleted {
+		m.putAway(fsm.PartitionID{Topic: c.Topic, Partition: c.Partition}, past, img)
 	}
 	for _, c := range local.Led {
 		m.lead(c, img)
@@ -30,12 +32,15 @@ func (m *Manager) Apply(d *fsm.Delta, img *fsm.Image) {
 	for _, c := range local.Followed {
 		m.follow(c, img)
 	}
-	if m.checkpointed != nil {
-		m.putAwayUnknown(img)
+	if begins {
+		m.putAwayUngiven(past, img)
 		m.checkpointed = nil
 	}
 	m.fetchers.changed()
 	m.reconsider(d, img)
+	m.watchConfirmation(past, img)
+	m.applied.Store(img)
+	m.tellInventory(d)
 }
 
 // registration of a partition of ours in the image.
@@ -85,7 +90,7 @@ func (m *Manager) follow(c fsm.LocalPartition, img *fsm.Image) {
 
 // reconsider judges all that we lead anew when brokers changed, and reads configs that changed.
 func (m *Manager) reconsider(d *fsm.Delta, img *fsm.Image) {
-	changed := configured(d)
+	changed := configured(d, m.cfg.NodeID)
 	if changed == nil && len(d.Brokers) == 0 {
 		return
 	}
@@ -99,30 +104,12 @@ func (m *Manager) reconsider(d *fsm.Delta, img *fsm.Image) {
 }
 
 // configured tells which topics have to read their configs again; nil means none.
-func configured(d *fsm.Delta) func(topic string) bool {
+func configured(d *fsm.Delta, self int32) func(topic string) bool {
 	if len(d.Configs) == 0 {
 		return nil
 	}
-	return func(topic string) bool {
-		return slices.Contains(d.Configs, fsm.TopicResource(topic)) || slices.Contains(d.Configs, fsm.BrokerResource(""))
-	}
-}
-
-// openersMax is how many logs are opened at the same time after a start.
-const openersMax = 8
-
-// openAll opens the logs of new partitions side by side: after a kill each of them is read to its end.
-func (m *Manager) openAll(lists ...[]fsm.LocalPartition) {
-	var opening sync.WaitGroup
-	turns := make(chan struct{}, openersMax)
-	for _, c := range slices.Concat(lists...) {
-		turns <- struct{}{}
-		opening.Go(func() {
-			defer func() { <-turns }()
-			_, _ = m.hold(c) // whoever takes the role asks again, and reports
-		})
-	}
-	opening.Wait()
+	all := slices.Contains(d.Configs, fsm.BrokerResource("")) || slices.Contains(d.Configs, fsm.BrokerResource(strconv.Itoa(int(self))))
+	return func(topic string) bool { return all || slices.Contains(d.Configs, fsm.TopicResource(topic)) }
 }
 
 // hold returns the partition, opening its log if it is not held yet. A log that was put away is taken back.
@@ -157,12 +144,11 @@ func unopenable(err error) error {
 }
 
 func (m *Manager) openPartition(id fsm.PartitionID, topic string) (*Partition, error) {
-	dir := m.partitionDir(id)
-	if err := m.takeBack(id, dir); err != nil {
+	dir := m.strays.PartitionDir(id)
+	if _, err := m.strays.TakeBack(id); err != nil {
 		return nil, err
 	}
-	opts := m.cfg.Log
-	opts.TopicID, opts.Partition = id.Topic, id.Partition
+	opts := m.logOptions(id)
 	s := topicconfig.Of(m.image.Load(), m.cfg.Static, topic)
 	opts.SegmentBytes = int64(s.SegmentBytes)
 	log, err := partlog.Open(dir, opts)
@@ -177,48 +163,8 @@ func (m *Manager) openPartition(id fsm.PartitionID, topic string) (*Partition, e
 	return p, nil
 }
 
-// putAway closes a replica that the metadata no longer gives us and renames its directory into stray/.
-func (m *Manager) putAway(id fsm.PartitionID, img *fsm.Image) {
-	m.fetchers.release(id)
-	m.mu.Lock()
-	p := m.partitions[id]
-	delete(m.partitions, id)
-	delete(m.unopened, id)
-	m.mu.Unlock()
-	if p == nil {
-		return
-	}
-	if err := p.close(); err != nil && !errors.Is(err, partlog.ErrClosed) {
-		m.report("a log that is no longer ours did not close", err)
-	}
-	m.stray(id, img)
-}
-
-// putAwayUnknown looks, once after the start, for replicas on disk that the metadata does not give us.
-func (m *Manager) putAwayUnknown(img *fsm.Image) {
-	ids, err := partitionsOnDisk(filepath.Join(m.cfg.Dir, partitionsDir))
-	if err != nil {
-		m.report("the data directory cannot be listed", err)
-		return
-	}
-	for _, id := range ids {
-		if _, err := m.partition(id); errors.Is(err, ErrUnknownPartition) {
-			m.stray(id, img)
-		}
-	}
-}
-
-// stray moves a closed replica into stray/, unless the metadata is in doubt: then it stays where it is until the
-// next start looks again.
-func (m *Manager) stray(id fsm.PartitionID, img *fsm.Image) {
-	if !m.cfg.Trusted() {
-		m.logger.Warn("a replica is no longer ours, but the metadata failed its checks: it stays (I22)", "topic_id", id.Topic, "partition", id.Partition)
-		return
-	}
-	to, err := m.moveToStray(id, img)
-	if err != nil {
-		m.report("a replica could not be put away", err)
-		return
-	}
-	m.logger.Info("a replica is no longer ours and was put away", "topic_id", id.Topic, "partition", id.Partition, "to", to, "metadata_offset", img.AppliedOffset())
+func (m *Manager) logOptions(id fsm.PartitionID) partlog.Options {
+	opts := m.cfg.Log
+	opts.TopicID, opts.Partition = id.Topic, id.Partition
+	return opts
 }

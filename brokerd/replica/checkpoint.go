@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/skiffmq/skiff/brokerd/stray"
 	"github.com/skiffmq/skiff/fsm"
 	"github.com/skiffmq/skiff/fsm/disk"
 )
@@ -31,7 +32,7 @@ func (m *Manager) checkpoint() error {
 	highs := map[string]int64{}
 	for _, p := range m.held() {
 		p.mu.Lock()
-		highs[partitionName(p.id)] = p.highWatermark()
+		highs[stray.PartitionName(p.id)] = p.highWatermark()
 		p.mu.Unlock()
 	}
 	if maps.Equal(highs, m.written) {
@@ -80,7 +81,7 @@ func decodeHighWatermarks(data []byte) (map[fsm.PartitionID]int64, error) {
 	highs := map[fsm.PartitionID]int64{}
 	for _, line := range lines[1:] {
 		name, value, _ := strings.Cut(line, " ")
-		id, err := parsePartitionName(name)
+		id, err := stray.ParsePartitionName(name)
 		if err != nil {
 			return empty, fmt.Errorf("high watermarks: %w", err)
 		}

@@ -30,6 +30,7 @@ func (m *Manager) keepHouse(ctx context.Context) {
 			m.retainAll(now)
 		case now := <-purge.C:
 			m.complain("strays were not purged", m.purgeStrays(now))
+			m.cfg.InventoryChanged()
 		}
 	}
 }

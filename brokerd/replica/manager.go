@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"os"
-	"path/filepath"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -14,6 +12,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"github.com/skiffmq/skiff/brokerd/partlog"
+	"github.com/skiffmq/skiff/brokerd/stray"
 	"github.com/skiffmq/skiff/fsm"
 	"github.com/skiffmq/skiff/fsm/topicconfig"
 	controllerv1 "github.com/skiffmq/skiff/proto/controller/v1"
@@ -26,6 +25,8 @@ const (
 	DefaultCheckpointInterval = 5 * time.Second
 	DefaultRetentionInterval  = 5 * time.Minute
 	DefaultStrayAge           = 24 * time.Hour
+	// DefaultStrayFreeBytesMin leaves room to work in when a disk fills up with replicas that nobody asked to keep.
+	DefaultStrayFreeBytesMin = 1 << 30
 )
 
 // Config of a Manager.
@@ -55,6 +56,13 @@ type Config struct {
 	RetentionInterval time.Duration
 	// StrayAge is how long a stray is kept.
 	StrayAge time.Duration
+	// StrayFreeBytesMin is the free space below which the oldest strays are purged before their time; negative for never.
+	StrayFreeBytesMin int64
+	// Past is the metadata that the last process left, for the names of replicas that the present one does not know; nil
+	// if there is none. It is asked once, by the first Apply.
+	Past func() *fsm.Image
+	// InventoryChanged tells that a report of the broker's inventory may be due; it does not block. Nil tells nobody.
+	InventoryChanged func()
 	// Static are the broker's own values for topic configs that are not set on the topic or the cluster.
 	Static topicconfig.Static
 	// Log is the template of each log's options.
@@ -74,6 +82,15 @@ func (c Config) withDefaults() Config {
 			*d.field = d.value
 		}
 	}
+	if c.StrayFreeBytesMin == 0 {
+		c.StrayFreeBytesMin = DefaultStrayFreeBytesMin
+	}
+	if c.Past == nil {
+		c.Past = func() *fsm.Image { return nil }
+	}
+	if c.InventoryChanged == nil {
+		c.InventoryChanged = func() {}
+	}
 	if c.Trusted == nil {
 		c.Trusted = func() bool { return true }
 	}
@@ -85,9 +102,13 @@ func (c Config) withDefaults() Config {
 
 // Manager holds the replicas of this broker.
 type Manager struct {
-	cfg      Config
-	logger   hclog.Logger
-	image    atomic.Pointer[fsm.Image]
+	cfg    Config
+	logger hclog.Logger
+	image  atomic.Pointer[fsm.Image]
+	// applied is the image that every role stands by; image is one step ahead of it during Apply.
+	applied  atomic.Pointer[fsm.Image]
+	strays   *stray.Store
+	awaiting awaiting
 	fetchers *fetchers
 	proposer *proposer
 	counters counters
@@ -97,8 +118,12 @@ type Manager struct {
 	stop    context.CancelFunc
 	running sync.WaitGroup
 
-	// apply: owned by the goroutine that calls Apply. The high watermarks read at start, of partitions not yet held.
+	// apply: owned by the goroutine that calls Apply. checkpointed are the high watermarks read at start, of partitions
+	// not yet held. standsStill tells that the metadata is not confirmed and no stray may be purged. told is the generation of the
+	// inventory that was last told of.
 	checkpointed map[fsm.PartitionID]int64
+	standsStill  bool
+	told         uint64
 
 	// house: owned by keepHouse, and by Close after it. What the checkpoint on disk says.
 	written map[string]int64
@@ -114,13 +139,12 @@ type Manager struct {
 // Open prepares the data directory and starts the manager's goroutines. It holds no partition before Apply.
 func Open(cfg Config) (*Manager, error) {
 	cfg = cfg.withDefaults()
-	for _, dir := range []string{partitionsDir, strayDir} {
-		if err := os.MkdirAll(filepath.Join(cfg.Dir, dir), 0o750); err != nil {
-			return nil, fmt.Errorf("make data directory: %w", err)
-		}
+	strays, err := stray.Open(cfg.Dir, cfg.Logger)
+	if err != nil {
+		return nil, err
 	}
 	m := &Manager{
-		cfg: cfg, logger: cfg.Logger, failures: make(chan error, 1),
+		cfg: cfg, logger: cfg.Logger, failures: make(chan error, 1), strays: strays,
 		partitions: map[fsm.PartitionID]*Partition{}, unopened: map[fsm.PartitionID]error{},
 	}
 	highs, err := readHighWatermarks(cfg.Dir)

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/skiffmq/skiff/brokerd/stray"
 	"github.com/skiffmq/skiff/fsm"
 	controllerv1 "github.com/skiffmq/skiff/proto/controller/v1"
 	metadatav1 "github.com/skiffmq/skiff/proto/metadata/v1"
@@ -128,7 +129,7 @@ func TestADeletedReplicaIsPutAwayForADay(t *testing.T) {
 	if _, err := s.Append(id, records(t, 0, -1, 1), AppendOptions{LeaderEpoch: -1}); !errors.Is(err, ErrUnknownPartition) {
 		t.Fatalf("append to a deleted topic: %v", err)
 	}
-	if in, away := s.files("partitions"), s.files("stray"); len(in) != 0 || len(away) != 1 || away[0] != partitionName(id)+"@1.5" {
+	if in, away := s.files("partitions"), s.files("stray"); len(in) != 0 || len(away) != 1 || away[0] != stray.PartitionName(id)+"@1.5" {
 		t.Fatalf("partitions %v, stray %v", in, away)
 	}
 	if err := s.purgeStrays(time.Now().Add(23 * time.Hour)); err != nil || len(s.files("stray")) != 1 {
@@ -231,7 +232,7 @@ func TestAClosedManagerServesNothing(t *testing.T) {
 
 // FuzzHighWatermarks reads arbitrary bytes as a checkpoint; what is read writes back to something that reads the same.
 func FuzzHighWatermarks(f *testing.F) {
-	f.Add(encodeHighWatermarks(map[string]int64{partitionName(testPartition): 5}))
+	f.Add(encodeHighWatermarks(map[string]int64{stray.PartitionName(testPartition): 5}))
 	f.Add([]byte("skiff-high-watermarks 1\ncrc32c 00000000\n"))
 	f.Fuzz(func(t *testing.T, in []byte) {
 		highs, err := decodeHighWatermarks(in)
@@ -240,7 +241,7 @@ func FuzzHighWatermarks(f *testing.F) {
 		}
 		names := map[string]int64{}
 		for id, high := range highs {
-			names[partitionName(id)] = high
+			names[stray.PartitionName(id)] = high
 		}
 		again, err := decodeHighWatermarks(encodeHighWatermarks(names))
 		if err != nil || len(again) != len(highs) {

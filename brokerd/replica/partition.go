@@ -134,6 +134,18 @@ func (p *Partition) vacate(r registration) bool {
 	return true
 }
 
+// forget leaves the role, and with it all that was known of leader epochs: another lineage begins, and what the one
+// before it said is no longer so. What the log holds stays.
+func (p *Partition) forget() {
+	<-p.turn
+	defer func() { p.turn <- struct{}{} }()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.rest()
+	p.leaderID, p.leaderEpoch, p.partitionEpoch = noLeader, noEpoch, noEpoch
+	p.waiters.wakeAll()
+}
+
 // rest leaves the role and keeps its high watermark. Called with mu held.
 func (p *Partition) rest() {
 	p.high = p.highWatermark()
