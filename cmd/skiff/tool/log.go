@@ -23,7 +23,7 @@ import (
 )
 
 func logCommand() *cobra.Command {
-	cmd := group("log", "Look at the metadata log of a node that is stopped")
+	cmd := group("log", "Look at the metadata log on a node's disk")
 	cmd.AddCommand(logDump())
 	return cmd
 }
@@ -32,30 +32,42 @@ func logCommand() *cobra.Command {
 type dump struct {
 	w       io.Writer
 	json    bool
-	from    int64 // metadata offset
-	limit   int   // entries; 0 for all
+	from    int64       // metadata offset
+	to      int64       // metadata offset; 0 for the end
+	topic   *topicWatch // nil for all entries
+	limit   int         // entries; 0 for all
 	printed int
 }
 
-// errEnough ends reading when the limit is reached.
+// errEnough ends reading when the limit or the last offset is reached.
 var errEnough = errors.New("enough")
 
 func logDump() *cobra.Command {
 	format := output.Table
 	data := dataDefault()
 	d := &dump{}
+	var topic string
 	cmd := &cobra.Command{
 		Use:   "dump NODE|DIRECTORY",
 		Short: "Print the entries of a node's metadata log",
-		Long: `Prints the Raft log of a quorum node or the metadata log of a broker: what was decided, when, by whom and why. The node must be
-stopped; nothing is changed. NODE is a name of a cluster of ` + "`skiff up`" + ` (c1, b1), DIRECTORY any node's data directory.
-Entries of a Raft log need not be committed.`,
-		Example: "  skiff log dump c1 --from 20\n  skiff log dump /var/lib/skiff/quorum -o json",
+		Long: `Prints the Raft log of a quorum node or the metadata log of a broker: what was decided, when, by whom and why. NODE is a name of a
+cluster of ` + "`skiff up`" + ` (c1, b1), DIRECTORY any node's data directory. The disk is only read, without a lock: the node may run and does
+not notice. Entries of a Raft log need not be committed, and an entry that is not may be replaced while the log is read.
+
+With --topic only entries that concern one topic are printed. A name is known from the entry that created the topic on; for a
+topic whose creation is no longer in the log, give its id.`,
+		Example: "  skiff log dump c1 --from 20\n  skiff log dump b1 --topic orders\n  skiff log dump /var/lib/skiff/quorum -o json",
 		Args:    one,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			d.w, d.json = cmd.OutOrStdout(), format == output.JSON
 			if format == output.YAML {
 				return config.Usage("use table or json", "log dump does not print YAML")
+			}
+			if d.to > 0 && d.to < d.from {
+				return config.Usage("give --to an offset that is not before --from", "--from %d is after --to %d", d.from, d.to)
+			}
+			if topic != "" {
+				d.topic = newTopicWatch(topic)
 			}
 			err := d.directory(nodeDirectory(args[0], data))
 			if errors.Is(err, errEnough) {
@@ -67,6 +79,8 @@ Entries of a Raft log need not be committed.`,
 	f := cmd.Flags()
 	f.StringVar(&data, "data", data, "`DIRECTORY` of a cluster of `skiff up` (SKIFF_DATA)")
 	f.Int64Var(&d.from, "from", 0, "first metadata `OFFSET`")
+	f.Int64Var(&d.to, "to", 0, "last metadata `OFFSET`; 0 for the end")
+	f.StringVar(&topic, "topic", "", "`NAME` or id of the topic to print the entries of")
 	f.IntVar(&d.limit, "limit", 0, "number of entries; 0 for all")
 	f.VarP(&format, "output", "o", "format of the result: table, or json with one entry a line")
 	return cmd
@@ -102,15 +116,12 @@ func (d *dump) directory(dir string) error {
 			return d.verdict(metadata.ReadLog(filepath.Join(dir, sub), d.brokerEntry))
 		}
 	}
-	return config.Failed("name the data directory of a quorum node (raft.log.store=bolt) or of a broker", "%s holds neither a raft log nor a metadata log", dir)
+	return config.Failed("name the data directory of a quorum node or of a broker", "%s holds neither a raft log nor a metadata log", dir)
 }
 
 func (d *dump) verdict(err error) error {
-	switch {
-	case err == nil || errors.Is(err, errEnough):
+	if err == nil || errors.Is(err, errEnough) {
 		return err
-	case errors.Is(err, quorum.ErrDirectoryInUse):
-		return &config.ExitError{Code: config.ExitFailed, Cause: err.Error(), Fix: "stop the node first (skiff node stop NAME)", Err: err}
 	}
 	return &config.ExitError{Code: config.ExitFailed, Cause: err.Error(), Fix: "what could be read is printed above", Err: err}
 }
@@ -173,8 +184,13 @@ func (o *dumped) last() int64 {
 }
 
 func (d *dump) print(o dumped) error {
-	if d.from > 0 && o.last() < d.from {
+	switch {
+	case d.topic != nil && !d.topic.concerns(o.batches):
 		return nil
+	case d.from > 0 && o.last() < d.from:
+		return nil
+	case d.to > 0 && o.FirstOffset > d.to:
+		return errEnough
 	}
 	if d.limit > 0 && d.printed >= d.limit {
 		return errEnough

@@ -50,7 +50,11 @@ func witnessImage(path string) (*fsm.Image, error) {
 		return nil, err
 	}
 	if info.IsDir() {
-		return nil, fmt.Errorf("data directories cannot be read yet")
+		from, err := readDirectory(path)
+		if err != nil {
+			return nil, err
+		}
+		return from.image, nil
 	}
 	f, err := os.Open(path)
 	if err != nil {

@@ -47,6 +47,8 @@ type saving struct {
 	overwrite bool
 	stdout    io.Writer
 	stderr    io.Writer
+	// incomplete is why the snapshot, which is sound, has not everything that the disk may hold.
+	incomplete error
 }
 
 func (f *finder) snapshotSave() *cobra.Command {
@@ -99,10 +101,20 @@ func (s *saving) run(ctx context.Context, path string) error {
 		return errors.Join(err, sink.abandon())
 	}
 	result.File, result.Bytes, result.Digest = path, sink.bytes, sink.verifier.Digest().String()
+	report := s.stdout
 	if path == standardOutput {
-		return output.Print(s.stderr, s.f.format, result, result.table())
+		report = s.stderr
 	}
-	return output.Print(s.stdout, s.f.format, result, result.table())
+	if err := output.Print(report, s.f.format, result, result.table()); err != nil {
+		return err
+	}
+	if s.incomplete != nil {
+		return &config.ExitError{
+			Code: config.ExitFailed, Cause: fmt.Sprintf("saved %s, but not all: %v", path, s.incomplete),
+			Fix: "save from the disk of another node too, and compare with skiff snapshot diff", Err: s.incomplete,
+		}
+	}
+	return nil
 }
 
 // fill writes the snapshot from wherever it comes and completes it.
