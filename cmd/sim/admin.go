@@ -189,19 +189,13 @@ func (c *adminClient) attempt(h *history, v verb, left int, done func(reply)) {
 	s.net.call(&c.proc, &n.proc, adminPatience, func(answer func(func())) {
 		n.submit(op, adminPatience, func(out active.Outcome) {
 			s.check.answeredOp(n, request, out)
-			deposed := s.raft.leader != n
 			answer(func() {
 				if active.IsRefused(out.Err, controllerv1.ErrorCode_ERROR_CODE_NOT_CONTROLLER) {
 					c.ctrl = nil
 					s.agenda.after(s.between(10*time.Millisecond, 200*time.Millisecond), &c.proc, func() { c.attempt(h, v, left-1, done) })
 					return
 				}
-				r := read(v, h.name, out)
-				if deposed && v != describe && (r.result == exists || r.result == missing) && !s.opt.Strict {
-					s.stats.stale++
-					r = reply{result: refused}
-				}
-				done(r)
+				done(read(v, h.name, out))
 			})
 		})
 	}, func() {

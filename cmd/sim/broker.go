@@ -18,6 +18,9 @@ type broker struct {
 	s  *Sim
 	id int32
 
+	// dark is set while the host has no power.
+	dark bool
+
 	// The disk.
 	durable       *fsm.Image // the metadata log as far as it is synced
 	logged        *fsm.Image // as far as it is written
@@ -31,6 +34,8 @@ type broker struct {
 	applying    bool
 	stream      *stream
 	heardAt     int64
+	// claimEpoch is the controller epoch of the last claim that was heard.
+	claimEpoch int64
 	// ctrl is the node that is taken for the active controller.
 	ctrl     *node
 	talk     dialog
@@ -59,15 +64,18 @@ type dialog struct {
 	registering        bool
 	sequence, answered int64
 	waitingSince       int64
-	controllerEpoch    int64
-	timer              uint64
+	// link is the session, nil before the first heartbeat.
+	link            *link
+	controllerEpoch int64
+	timer           uint64
 }
 
 func (b *broker) boot() {
 	b.start()
 	b.incarnation = b.s.uuid()
 	b.img, b.life, b.applying, b.stream = b.logged, lifecycle.New(), false, nil
-	b.talk, b.ctrl, b.asking = dialog{}, nil, false
+	b.claimEpoch = 0
+	b.talk, b.ctrl, b.asking, b.dark = dialog{}, nil, false, false
 	b.replicas, b.fetchers = map[fsm.PartitionID]*hosted{}, map[int32]*fetcher{}
 	b.wishes = map[fsm.PartitionID]*replica.Wish{}
 	b.s.tracef("%s starts", b.name)
@@ -93,6 +101,10 @@ func (b *broker) die(power bool) {
 		return
 	}
 	b.s.tracef("%s dies, power lost: %v", b.name, power)
+	b.dark = power
+	if !power { // the system of a host that lives closes the connections
+		b.hangUp()
+	}
 	b.stop()
 	b.logged = b.img
 	if power {
@@ -132,7 +144,8 @@ func (b *broker) metadataChanged(d *fsm.Delta) {
 		b.poke()
 		return
 	}
-	if d.Claimed || b.life.Eager() {
+	if epoch := b.img.ControllerEpoch(); epoch != b.claimEpoch || b.life.Eager() {
+		b.claimEpoch = epoch
 		b.poke()
 	}
 }
@@ -209,8 +222,7 @@ func (b *broker) register() {
 func (b *broker) heartbeat() {
 	t, s := &b.talk, b.s
 	if t.sequence > t.answered && s.agenda.now-t.waitingSince > int64(s.opt.Session/2) || b.overtaken() {
-		b.ctrl = nil
-		*t = dialog{timer: t.timer, registering: t.registering}
+		b.turnAway()
 	}
 	if t.sequence == t.answered {
 		t.waitingSince = s.agenda.now
@@ -226,15 +238,23 @@ func (b *broker) heartbeat() {
 		WantFence: says.WantFence, WantShutDown: says.WantShutDown, Sequence: t.sequence,
 	}
 	n, life := b.controller(), b.proc.life
+	l := b.linkTo(n)
 	s.net.send(&b.proc, &n.proc, func() {
-		n.heartbeat(req, func(resp *controllerv1.SessionResponse) {
+		n.heartbeat(l, req, func(resp *controllerv1.SessionResponse) {
 			s.net.send(&n.proc, &b.proc, func() {
-				if b.proc.life == life {
-					b.answered(n, resp)
+				if b.proc.life == life && b.talk.link == l {
+					b.answered(resp)
 				}
 			})
 		})
 	})
+}
+
+// turnAway leaves the node that was taken for the active controller.
+func (b *broker) turnAway() {
+	b.hangUp()
+	b.ctrl = nil
+	b.talk = dialog{timer: b.talk.timer, registering: b.talk.registering}
 }
 
 func (b *broker) overtaken() bool {
@@ -242,13 +262,9 @@ func (b *broker) overtaken() bool {
 }
 
 // answered takes the answer to a heartbeat; nil means that the node is not the active controller.
-func (b *broker) answered(n *node, resp *controllerv1.SessionResponse) {
-	if n != b.ctrl {
-		return
-	}
+func (b *broker) answered(resp *controllerv1.SessionResponse) {
 	if resp == nil {
-		b.ctrl = nil
-		b.talk = dialog{timer: b.talk.timer, registering: b.talk.registering}
+		b.turnAway()
 		b.s.agenda.after(50*time.Millisecond, &b.proc, b.poke)
 		return
 	}
@@ -300,7 +316,8 @@ func (b *broker) stopCleanly() {
 	}
 	if n := b.ctrl; n != nil && epoch >= 0 {
 		req := &controllerv1.SessionRequest{BrokerId: b.id, BrokerEpoch: epoch, MetadataOffset: b.img.AppliedOffset(), WantFence: true, WantShutDown: true, Goodbye: true}
-		b.s.net.send(&b.proc, &n.proc, func() { n.heartbeat(req, func(*controllerv1.SessionResponse) {}) })
+		l := b.linkTo(n)
+		b.s.net.send(&b.proc, &n.proc, func() { n.heartbeat(l, req, func(*controllerv1.SessionResponse) {}) })
 	}
 	b.die(false)
 	b.previousEpoch = epoch

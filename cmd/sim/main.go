@@ -68,7 +68,6 @@ type flags struct {
 	duration                time.Duration
 	plant, without          string
 	verbose, trace, noSmall bool
-	strict                  bool
 }
 
 func (f *flags) parse() {
@@ -82,14 +81,13 @@ func (f *flags) parse() {
 	flag.StringVar(&f.without, "without", "", "faults that do not happen, by number, with commas between")
 	flag.BoolVar(&f.verbose, "v", false, "print what each run did")
 	flag.BoolVar(&f.trace, "trace", false, "print everything that happens")
-	flag.BoolVar(&f.strict, "strict", false, "hold the refusals of a controller that was deposed without knowing to be true now, too")
 	flag.BoolVar(&f.noSmall, "no-shrink", false, "do not make a failing run smaller")
 	flag.Parse()
 }
 
 func (f *flags) options(seed uint64) Options {
 	o := DefaultOptions(seed)
-	o.Steps, o.Plant, o.Strict = f.steps, Plant(f.plant), f.strict
+	o.Steps, o.Plant = f.steps, Plant(f.plant)
 	if f.duration > 0 {
 		o.Duration = f.duration
 	}
@@ -136,6 +134,6 @@ func numbers(set map[int]bool) string {
 // Summary says in a line what a run did.
 func (s *Sim) Summary() string {
 	st := s.stats
-	return fmt.Sprintf("%d steps, %d entries, %d faults, %d/%d records acknowledged, %d read, admin %v, %d truncations, %d excused, dropped %v, judged %d (%d undecided, %d answers of the deposed), trace %x",
-		s.step, st.entries, st.faults, st.acked, st.produced, st.consumed, st.adminOps, st.truncations, st.excused, st.dropped, st.judged, st.undecided, st.stale, s.trace.hash.Sum64())
+	return fmt.Sprintf("%d steps, %d entries, %d faults, %d/%d records acknowledged, %d read, admin %v, %d truncations, %d excused, dropped %v, fenced %v, %d probes, judged %d (%d undecided), trace %x",
+		s.step, st.entries, st.faults, st.acked, st.produced, st.consumed, st.adminOps, st.truncations, st.excused, st.dropped, st.fencings, st.probes, st.judged, st.undecided, s.trace.hash.Sum64())
 }

@@ -12,6 +12,7 @@ import (
 	metadatav1 "github.com/skiffmq/skiff/proto/metadata/v1"
 	"github.com/skiffmq/skiff/quorum/active"
 	"github.com/skiffmq/skiff/quorum/controller"
+	"github.com/skiffmq/skiff/quorum/rpc"
 )
 
 // feedMax is how many entries a node keeps for its followers; who is further behind gets a snapshot.
@@ -44,8 +45,9 @@ type node struct {
 	applying bool
 	contacts []active.Contact
 	waiting  map[*active.Op]func(active.Outcome)
-	// deciding holds the brokers whose heartbeat is being decided.
-	deciding map[int32]bool
+	// desk and links are the sessions.
+	desk  *rpc.Desk[*beat]
+	links []*link
 	// heard is when a broker's heartbeat arrived last, openedAt when a claim was opened, thawedAt when the process went
 	// on after it was frozen: each begins a session.
 	heard              map[int32]int64
@@ -72,7 +74,8 @@ func (n *node) boot() {
 	n.queue, n.doomed, n.contacts, n.feed = nil, nil, nil, nil
 	n.pumping, n.believes, n.applying, n.told, n.tickAt = false, false, false, nil, 0
 	n.heard = map[int32]int64{}
-	n.waiting, n.deciding, n.streams, n.order = map[*active.Op]func(active.Outcome){}, map[int32]bool{}, map[*stream]bool{}, nil
+	n.waiting, n.streams, n.order = map[*active.Op]func(active.Outcome){}, map[*stream]bool{}, nil
+	n.desk, n.links = rpc.NewDesk[*beat](), nil
 	incarnation := s.uuid()
 	n.core = active.NewCore(active.Config{
 		NodeID: n.id, DirectoryID: nodeDirectory(n.id), IncarnationID: incarnation, Depth: s.opt.Depth,
@@ -90,6 +93,8 @@ func (n *node) boot() {
 	})
 	s.tracef("%s starts at metadata offset %d", n.name, n.img.AppliedOffset())
 	n.hearOfCommit()
+	n.step(active.BrokersChanged{})
+	n.pingSessions()
 	s.agenda.after(s.between(2*time.Second, 40*time.Second), &n.proc, n.takeSnapshot)
 }
 
@@ -117,6 +122,8 @@ func (n *node) step(events ...active.Event) {
 			n.propose(e)
 		case active.Settle:
 			n.settle(e)
+		case active.Probe:
+			n.probe(e)
 		case active.Note:
 			n.note(e)
 		case active.Halt:
@@ -278,7 +285,11 @@ func (n *node) apply(e *logEntry) {
 			n.feed = append([]*fed(nil), n.feed[len(n.feed)-feedMax/2:]...)
 		}
 	}
-	n.step(active.NewObserved(res, e.env))
+	events := []active.Event{active.NewObserved(res, e.env)}
+	if active.ChangesBrokers(res) {
+		events = append(events, active.BrokersChanged{})
+	}
+	n.step(events...)
 	if e.from != nil && e.from.node == n {
 		e.from.answer(active.Answer{Result: res})
 	}

@@ -33,6 +33,10 @@ type producer struct {
 	last map[fsm.PartitionID]int64
 	// batch waits for its acknowledgement, nil if none does.
 	batch *sending
+	// topicID is the topic that it writes to, left are those that had the name before: metadata that is older than what
+	// it has seen does not take it back to them.
+	topicID fsm.UUID
+	left    map[fsm.UUID]bool
 }
 
 // sending is a batch on its way.
@@ -70,8 +74,11 @@ func (p *producer) write() bool {
 		pick = int(p.batch.id.Partition)
 	}
 	id, leader, epoch, ok := s.route(p.topic, pick)
-	if !ok || epoch < p.epoch[id] {
+	if !ok || epoch < p.epoch[id] || p.left[id.Topic] {
 		return false
+	}
+	if p.topicID != id.Topic {
+		p.left[p.topicID], p.topicID = true, id.Topic
 	}
 	p.epoch[id] = epoch
 	if p.batch == nil || p.batch.id != id {

@@ -44,10 +44,6 @@ type Options struct {
 	Lossy int
 	// BatchRecords bounds a metadata batch; 0 is the product's limit.
 	BatchRecords int
-	// Strict keeps in a history what a controller answered after it was deposed and before it knew. A refusal that
-	// writes nothing rests on no entry, so that such a controller may say that a topic is there, or is not, which was
-	// so when it still led; everything else that it answers is held to be true now.
-	Strict bool
 	// Without are faults, by number, that do not happen.
 	Without map[int]bool
 	// Plant is a fault built into the system.
@@ -112,13 +108,14 @@ type Sim struct {
 
 // Stats tell what a run did: one that did little proves little.
 type Stats struct {
-	Steps                             int
-	entries, faults                   int
-	produced, acked, consumed         int
-	judged, undecided, excused, stale int
-	truncations                       int
-	adminOps                          map[result]int
-	dropped                           map[string]int
+	Steps                      int
+	entries, faults            int
+	produced, acked, consumed  int
+	judged, undecided, excused int
+	truncations, probes        int
+	fencings                   map[string]int
+	adminOps                   map[result]int
+	dropped                    map[string]int
 }
 
 // New builds a cluster and plans its start, its clients and its faults.
@@ -126,7 +123,7 @@ func New(opt Options) *Sim {
 	s := &Sim{
 		opt: opt, plant: opt.Plant, rnd: rand.New(rand.NewPCG(opt.Seed, 0x51)), files: partlog.NewFileBudget(1 << 16),
 		limits: controller.DefaultLimits(), defaults: controller.KafkaDefaults(),
-		stats: Stats{adminOps: map[result]int{}, dropped: map[string]int{}},
+		stats: Stats{adminOps: map[result]int{}, dropped: map[string]int{}, fencings: map[string]int{}},
 	}
 	s.agenda.now = epochStart
 	s.trace.hash = fnv.New64a()
@@ -202,7 +199,7 @@ func (s *Sim) populateTopic(topic string, make func(string) proc) {
 	founder.start()
 	founder.loop()
 	for j := range 2 {
-		p := &producer{proc: make(fmt.Sprintf("producer%d of %s", j+1, topic)), s: s, topic: topic, last: map[fsm.PartitionID]int64{}, sequence: map[fsm.PartitionID]int32{}, epoch: map[fsm.PartitionID]int32{}}
+		p := &producer{proc: make(fmt.Sprintf("producer%d of %s", j+1, topic)), s: s, topic: topic, last: map[fsm.PartitionID]int64{}, sequence: map[fsm.PartitionID]int32{}, epoch: map[fsm.PartitionID]int32{}, left: map[fsm.UUID]bool{}}
 		p.pid = int64(p.index)
 		p.start()
 		p.loop()

@@ -205,7 +205,7 @@ func (l *Loop) Observe(res fsm.Result, env *metadatav1.Envelope) {
 	if res.Outcome == fsm.Broken {
 		return // its proposer hears of it
 	}
-	if changesBrokers(res) {
+	if ChangesBrokers(res) {
 		l.box.brokersChanged()
 	}
 	o := NewObserved(res, env)

@@ -45,8 +45,9 @@ func probeResult(err error) controller.ProbeResult {
 	return controller.ProbeFailed
 }
 
-// changesBrokers tells whether an entry may have given the node a broker to connect to.
-func changesBrokers(res fsm.Result) bool {
+// ChangesBrokers tells whether an entry may have given the node a broker to connect to: then the Core wants to hear of
+// it by a BrokersChanged.
+func ChangesBrokers(res fsm.Result) bool {
 	if res.Delta == nil {
 		return false
 	}

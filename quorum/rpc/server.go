@@ -65,7 +65,7 @@ func RegisterServices(s *grpc.Server, d Deps) {
 		d.Logger = hclog.NewNullLogger()
 	}
 	controllerv1.RegisterBrokerServiceServer(s, &brokerService{
-		Deps: d, pending: pendingSet{goodbyes: map[int32]func(){}}, streams: openStreams{of: map[int32]int{}},
+		Deps: d, desk: newFrontDesk(),
 		reports: make(chan struct{}, maxReports),
 	})
 	controllerv1.RegisterAdminServiceServer(s, &adminService{Deps: d})

@@ -12,7 +12,6 @@ import (
 
 	"github.com/skiffmq/skiff/fsm"
 	controllerv1 "github.com/skiffmq/skiff/proto/controller/v1"
-	metadatav1 "github.com/skiffmq/skiff/proto/metadata/v1"
 	"github.com/skiffmq/skiff/quorum/active"
 	"github.com/skiffmq/skiff/quorum/controller"
 )
@@ -35,11 +34,8 @@ type session struct {
 	// ours is set when this side ends the session.
 	ours atomic.Bool
 
-	// The receiving goroutine owns the following. brokerID is set by the first heartbeat, -1 before it; brokerEpoch is
-	// that of the last one, which said goodbye if leaving is set.
-	brokerID    int32
-	brokerEpoch int64
-	leaving     bool
+	// said is owned by the receiving goroutine.
+	said BrokerSession
 }
 
 // Session notes heartbeats as they arrive and answers them, until the broker goes or this node is no longer active.
@@ -56,7 +52,7 @@ func (s *brokerService) Session(stream grpc.BidiStreamingServer[controllerv1.Ses
 		return err
 	}
 	ss := &session{
-		brokerService: s, stream: stream, brokerID: -1,
+		brokerService: s, stream: stream,
 		answers: make(chan *controllerv1.SessionResponse, maxUnsent), broken: make(chan error, 1),
 	}
 	go ss.receive()
@@ -120,19 +116,8 @@ func (ss *session) receive() {
 // left notes the end of the stream. If its peer ended it, without a goodbye and without another one, the broker may be
 // gone.
 func (ss *session) left(byPeer bool) {
-	if ss.brokerID < 0 {
-		return
-	}
-	others := ss.streams.leave(ss.brokerID)
-	if byPeer && others == 0 && !ss.leaving {
-		ss.mayBeGone(ss.brokerID, ss.brokerEpoch)
-	}
-}
-
-// mayBeGone tells the active controller of a broker that it can hear no longer.
-func (ss *session) mayBeGone(broker int32, brokerEpoch int64) {
-	if b, ok := ss.Image().Broker(broker); ok && b.Epoch == brokerEpoch {
-		ss.Loop.Sessions().Closed(broker, brokerEpoch)
+	if broker, epoch, gone := ss.desk.end(&ss.said, ss.Image(), byPeer); gone {
+		ss.Loop.Sessions().Closed(broker, epoch)
 	}
 }
 
@@ -154,88 +139,52 @@ func (ss *session) take(req *controllerv1.SessionRequest) error {
 	if !ss.Loop.Active() {
 		return ss.notActive()
 	}
-	if ss.brokerID >= 0 && ss.brokerID != req.GetBrokerId() {
-		return ss.refuse(controllerv1.ErrorCode_ERROR_CODE_INVALID_REQUEST,
-			"a heartbeat of broker %d came on the session of broker %d", req.GetBrokerId(), ss.brokerID)
-	}
-	if ss.brokerID < 0 {
-		ss.brokerID = req.GetBrokerId()
-		ss.streams.enter(ss.brokerID)
-	}
-	ss.brokerEpoch, ss.leaving = req.GetBrokerEpoch(), req.GetGoodbye()
-	img := ss.Image()
-	if b, ok := img.Broker(req.GetBrokerId()); ok && b.Epoch == req.GetBrokerEpoch() && b.Epoch != fsm.VoidEpoch && !req.GetGoodbye() {
+	decide := func() { ss.decide(req) }
+	h := ss.desk.take(&ss.said, ss.Image(), req, decide)
+	if h.Heard {
 		ss.Loop.Sessions().Touch(req.GetBrokerId(), req.GetBrokerEpoch(), req.GetMetadataOffset())
 	}
-	if !controller.NeedsDecision(img, req) {
-		return ss.answer(steady(img, req))
-	}
-	decide := func() { ss.decide(req) }
-	switch ss.pending.enter(req.GetBrokerId(), req.GetGoodbye(), decide) {
-	case begins:
-		go ss.pending.run(req.GetBrokerId(), decide)
-	case busy:
-		return ss.answer(asItIs(img, req))
-	case waits:
+	switch h.Fate {
+	case Refused:
+		return ss.status(h.Refusal)
+	case ToDecide:
+		go ss.desk.run(req.GetBrokerId(), decide)
+	case Waits:
+	case Answered:
+		return ss.answer(req.GetBrokerId(), h.Answer)
 	}
 	return nil
 }
 
-// decide has one heartbeat decided. What cannot be decided now is answered with the state as it is: the next heartbeat
-// asks again, and a broker whose goodbye was not decided is gone without one.
+// decide has one heartbeat decided.
 func (ss *session) decide(req *controllerv1.SessionRequest) {
 	// A goodbye must be decided although its stream ends.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ss.stream.Context()), heartbeatTimeout)
 	defer cancel()
 	by := byBroker(ss.stream.Context(), "BrokerHeartbeat")
 	resp, _, err := active.DoPrompt(ctx, ss.Loop, controller.Heartbeat, req, by.cause, fsm.UUID{})
-	switch {
-	case active.IsRefused(err, controllerv1.ErrorCode_ERROR_CODE_NOT_CONTROLLER):
+	v := Judge(ss.Image(), req, resp, err)
+	if v.Over {
 		ss.refuseFurther(ss.status(err))
 		return
-	case err != nil && req.GetGoodbye():
-		ss.mayBeGone(req.GetBrokerId(), req.GetBrokerEpoch())
-		fallthrough
-	case err != nil:
-		ss.Logger.Warn("a heartbeat was not decided", "broker", req.GetBrokerId(), "error", err)
-		resp = asItIs(ss.Image(), req)
 	}
-	if err := ss.answer(resp); err != nil {
+	if err != nil {
+		ss.Logger.Warn("a heartbeat was not decided", "broker", req.GetBrokerId(), "error", err)
+	}
+	if v.Gone {
+		ss.Loop.Sessions().Closed(req.GetBrokerId(), req.GetBrokerEpoch())
+	}
+	if err := ss.answer(req.GetBrokerId(), v.Answer); err != nil {
 		ss.refuseFurther(err)
 	}
 }
 
 // answer queues an answer. It does not wait: a broker that leaves so many answers unread is cut off.
-func (ss *session) answer(resp *controllerv1.SessionResponse) error {
+func (ss *session) answer(broker int32, resp *controllerv1.SessionResponse) error {
 	select {
 	case ss.answers <- resp:
 		return nil
 	default:
-		return ss.refuse(controllerv1.ErrorCode_ERROR_CODE_OVERLOADED, "%d answers to broker %d wait unread", maxUnsent, ss.brokerID)
+		return ss.refuse(controllerv1.ErrorCode_ERROR_CODE_OVERLOADED, "%d answers to broker %d wait unread", maxUnsent, broker)
 	}
-}
-
-// steady answers a heartbeat that changes nothing.
-func steady(img *fsm.Image, req *controllerv1.SessionRequest) *controllerv1.SessionResponse {
-	env := &controller.Env{Now: time.UnixMilli(img.LastBatchTimeMs()), Limits: controller.DefaultLimits(), Cause: &metadatav1.Cause{}}
-	resp := controller.Heartbeat(img, env, req).Reply
-	if resp.GetMetadataOffset() == 0 {
-		resp.MetadataOffset = img.AppliedOffset()
-	}
-	return resp
-}
-
-// asItIs answers a heartbeat with the broker's state in the image.
-func asItIs(img *fsm.Image, req *controllerv1.SessionRequest) *controllerv1.SessionResponse {
-	resp := &controllerv1.SessionResponse{
-		Sequence:        req.GetSequence(),
-		IsFenced:        true,
-		ControllerEpoch: img.ControllerEpoch(),
-		MetadataOffset:  img.AppliedOffset(),
-	}
-	if b, ok := img.Broker(req.GetBrokerId()); ok {
-		resp.IsFenced = b.Fenced
-		resp.IsCaughtUp = req.GetMetadataOffset() >= b.Epoch
-	}
-	return resp
 }
