@@ -9,6 +9,22 @@ import (
 	metadatav1 "github.com/skiffmq/skiff/proto/metadata/v1"
 )
 
+// Names of the features that this build knows.
+const (
+	// FeatureVersion says which records may be written, as Kafka's metadata.version does. Every cluster is at level 1
+	// without a record of it.
+	FeatureVersion = "skiff.version"
+	// FeatureELR is Kafka's name of the feature that lets ISRs become empty (KIP-966). At level 1 the controller writes
+	// down which replicas outside the ISR still have every committed record. They do because a leader does not raise its
+	// high watermark while the ISR is under min.insync.replicas, which brokers of every level obey.
+	FeatureELR = "eligible.leader.replicas.version"
+)
+
+// Supported are the features and levels that this build folds and obeys, by name: what its processes register.
+func Supported() []Feature {
+	return []Feature{{Name: FeatureELR, Min: 0, Max: 1}, {Name: FeatureVersion, Min: 1, Max: 1}}
+}
+
 // maxFeatureLevels bounds the features that have a level (I20).
 const maxFeatureLevels = 256
 

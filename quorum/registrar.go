@@ -22,12 +22,6 @@ const (
 	registerTimeout = 5 * time.Second
 )
 
-// featureName and its levels are what this version of a quorum node supports.
-const (
-	featureName  = "skiff.version"
-	featureLevel = 1
-)
-
 // registration is what the metadata should say about this node. The active controller records its own with its
 // claim; every other node asks for its own, because only it knows its listeners and features.
 func (m *member) registration() *metadatav1.ControllerRegistered {
@@ -36,7 +30,7 @@ func (m *member) registration() *metadatav1.ControllerRegistered {
 		DirectoryId:   m.self.Directory.Bytes(),
 		IncarnationId: m.node.incarnation.Bytes(),
 		Listeners:     []*metadatav1.Listener{m.cfg.Advertised.listener(m.node.mux.Addr())},
-		Features:      []*metadatav1.Feature{{Name: featureName, MinLevel: featureLevel, MaxLevel: featureLevel}},
+		Features:      fsm.FeaturesProto(fsm.Supported()),
 	}
 }
 

@@ -35,3 +35,38 @@ func (c *Client) UnregisterBroker(ctx context.Context, req *controllerv1.Unregis
 		return controllerv1.NewAdminServiceClient(conn).UnregisterBroker
 	}, req)
 }
+
+// AlterConfigs changes configs. After OUTCOME_UNKNOWN the caller must look before it repeats the request.
+func (c *Client) AlterConfigs(ctx context.Context, req *controllerv1.AlterConfigsRequest) (*controllerv1.AlterConfigsResponse, error) {
+	return ask(ctx, c, false, func(conn *grpc.ClientConn) func(context.Context, *controllerv1.AlterConfigsRequest, ...grpc.CallOption) (*controllerv1.AlterConfigsResponse, error) {
+		return controllerv1.NewAdminServiceClient(conn).AlterConfigs
+	}, req)
+}
+
+// CreatePartitions adds partitions to topics. After OUTCOME_UNKNOWN the caller must look before it repeats the request.
+func (c *Client) CreatePartitions(ctx context.Context, req *controllerv1.CreatePartitionsRequest) (*controllerv1.CreatePartitionsResponse, error) {
+	return ask(ctx, c, false, func(conn *grpc.ClientConn) func(context.Context, *controllerv1.CreatePartitionsRequest, ...grpc.CallOption) (*controllerv1.CreatePartitionsResponse, error) {
+		return controllerv1.NewAdminServiceClient(conn).CreatePartitions
+	}, req)
+}
+
+// AlterReassignments starts and cancels moves of replicas. After OUTCOME_UNKNOWN the caller must look before it repeats the request.
+func (c *Client) AlterReassignments(ctx context.Context, req *controllerv1.AlterReassignmentsRequest) (*controllerv1.AlterReassignmentsResponse, error) {
+	return ask(ctx, c, false, func(conn *grpc.ClientConn) func(context.Context, *controllerv1.AlterReassignmentsRequest, ...grpc.CallOption) (*controllerv1.AlterReassignmentsResponse, error) {
+		return controllerv1.NewAdminServiceClient(conn).AlterReassignments
+	}, req)
+}
+
+// AlterClientQuotas changes quotas. After OUTCOME_UNKNOWN the caller must look before it repeats the request.
+func (c *Client) AlterClientQuotas(ctx context.Context, req *controllerv1.AlterClientQuotasRequest) (*controllerv1.AlterClientQuotasResponse, error) {
+	return ask(ctx, c, false, func(conn *grpc.ClientConn) func(context.Context, *controllerv1.AlterClientQuotasRequest, ...grpc.CallOption) (*controllerv1.AlterClientQuotasResponse, error) {
+		return controllerv1.NewAdminServiceClient(conn).AlterClientQuotas
+	}, req)
+}
+
+// UpdateFeatures changes feature levels. After OUTCOME_UNKNOWN the caller must look before it repeats the request.
+func (c *Client) UpdateFeatures(ctx context.Context, req *controllerv1.UpdateFeaturesRequest) (*controllerv1.UpdateFeaturesResponse, error) {
+	return ask(ctx, c, false, func(conn *grpc.ClientConn) func(context.Context, *controllerv1.UpdateFeaturesRequest, ...grpc.CallOption) (*controllerv1.UpdateFeaturesResponse, error) {
+		return controllerv1.NewAdminServiceClient(conn).UpdateFeatures
+	}, req)
+}

@@ -231,8 +231,8 @@ func (e *Env) checkConfig(img *fsm.Image, resource fsm.ConfigResource, key, valu
 		if resource.Name != "" && key == topicconfig.UncleanLeaderElectionEnable {
 			return itemError(invalid, "%s is the controller's affair: set it for the cluster or for a topic", key)
 		}
-		if resource.Name != "" && key == topicconfig.MinInSyncReplicas && img.FeatureLevel(ELRFeature) > 0 {
-			return itemError(invalid, "%s of a single broker has no meaning with %s: set it for the cluster or for a topic", key, ELRFeature)
+		if resource.Name != "" && key == topicconfig.MinInSyncReplicas && img.FeatureLevel(fsm.FeatureELR) > 0 {
+			return itemError(invalid, "%s of a single broker has no meaning with %s: set it for the cluster or for a topic", key, fsm.FeatureELR)
 		}
 	}
 	if err := check(key, value); err != nil {
@@ -243,13 +243,13 @@ func (e *Env) checkConfig(img *fsm.Image, resource fsm.ConfigResource, key, valu
 
 // checkELR keeps the cluster's min.insync.replicas while eligible replicas depend on it (KIP-966).
 func (c *configuring) checkELR(resource fsm.ConfigResource, was, now map[string]string) *controllerv1.Error {
-	if c.img.FeatureLevel(ELRFeature) == 0 || resource != fsm.BrokerResource("") {
+	if c.img.FeatureLevel(fsm.FeatureELR) == 0 || resource != fsm.BrokerResource("") {
 		return nil
 	}
 	_, had := was[topicconfig.MinInSyncReplicas]
 	if _, has := now[topicconfig.MinInSyncReplicas]; had && !has {
 		return itemError(controllerv1.ErrorCode_ERROR_CODE_INVALID_CONFIG,
-			"the cluster's %s cannot be taken away while %s is on; set another value", topicconfig.MinInSyncReplicas, ELRFeature)
+			"the cluster's %s cannot be taken away while %s is on; set another value", topicconfig.MinInSyncReplicas, fsm.FeatureELR)
 	}
 	return nil
 }
@@ -272,7 +272,7 @@ func (c *configuring) write(resource fsm.ConfigResource, was, now map[string]str
 			continue
 		}
 		c.records = append(c.records, configRecord(resource, key, value, has))
-		if key == topicconfig.MinInSyncReplicas && c.img.FeatureLevel(ELRFeature) > 0 {
+		if key == topicconfig.MinInSyncReplicas && c.img.FeatureLevel(fsm.FeatureELR) > 0 {
 			c.records = append(c.records, clearELRRecord(resource))
 		}
 	}

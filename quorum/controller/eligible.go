@@ -7,11 +7,6 @@ import (
 	"github.com/skiffmq/skiff/fsm/topicconfig"
 )
 
-// ELRFeature is Kafka's name of the feature that lets ISRs become empty (KIP-966). At level 1 the controller writes down
-// which replicas outside the ISR still have every committed record. They do because a leader does not raise its high
-// watermark while the ISR is under min.insync.replicas, which brokers of every level obey.
-const ELRFeature = "eligible.leader.replicas.version"
-
 // eligibility is what an election has to know of KIP-966; the zero value is that it is off.
 type eligibility struct {
 	// elr says that the feature is on.
@@ -24,7 +19,7 @@ type eligibility struct {
 
 // eligibility of the partitions of a topic.
 func (e *Env) eligibility(img *fsm.Image, topic fsm.UUID, lost []int32) eligibility {
-	if img.FeatureLevel(ELRFeature) == 0 {
+	if img.FeatureLevel(fsm.FeatureELR) == 0 {
 		return eligibility{}
 	}
 	minISR := 1

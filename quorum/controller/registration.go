@@ -39,7 +39,7 @@ func (e *Env) checkRegistration(img *fsm.Image, req *controllerv1.RegisterReques
 	if r := checkEndpoints(req); r != nil {
 		return r
 	}
-	if r := checkFeatures(req); r != nil {
+	if r := checkFeatures(img, req); r != nil {
 		return r
 	}
 	return e.checkRecordsKept(img, req, incarnation)
@@ -158,31 +158,32 @@ func checkEndpoints(req *controllerv1.RegisterRequest) *Refusal {
 }
 
 // FeatureName is the feature whose level says which records may be written, as Kafka's metadata.version does.
-const FeatureName = "skiff.version"
+const FeatureName = fsm.FeatureVersion
 
 // FeatureLevel is the level that this controller writes at.
 const FeatureLevel = 1
 
-// checkFeatures sees to it that the broker can read what is written. A broker that names no feature at all supports
-// level 1, the first one.
-func checkFeatures(req *controllerv1.RegisterRequest) *Refusal {
+// checkFeatures sees to it that the broker can read what is written: it supports the level that the cluster is at of
+// every feature, also of those that it does not name. A broker that names no feature at all supports level 1 of the first.
+func checkFeatures(img *fsm.Image, req *controllerv1.RegisterRequest) *Refusal {
 	id := req.GetBrokerId()
 	features, err := fsm.FeaturesFromProto(req.GetFeatures())
 	if err != nil {
 		return refusal(controllerv1.ErrorCode_ERROR_CODE_INVALID_REGISTRATION, "broker %d: %s", id, err)
 	}
+	if named := func(f fsm.Feature) bool { return f.Name == FeatureName }; len(features) > 0 && !slices.ContainsFunc(features, named) {
+		return refusal(controllerv1.ErrorCode_ERROR_CODE_INVALID_REGISTRATION, "broker %d does not say which %s it supports", id, FeatureName)
+	}
 	for _, f := range features {
-		if f.Name != FeatureName {
-			continue
-		}
-		if FeatureLevel < f.Min || FeatureLevel > f.Max {
+		if level := finalizedLevel(img, f.Name); !supports(features, f.Name, level) {
 			return refusal(controllerv1.ErrorCode_ERROR_CODE_UNSUPPORTED_VERSION,
-				"broker %d supports %s from %d to %d, the cluster is at %d", id, f.Name, f.Min, f.Max, FeatureLevel)
+				"broker %d supports %s from %d to %d, the cluster is at %d", id, f.Name, f.Min, f.Max, level)
 		}
-		return nil
 	}
-	if len(features) == 0 {
-		return nil
+	for name, level := range img.FeatureLevels() {
+		if !supports(features, name, level) {
+			return refusal(controllerv1.ErrorCode_ERROR_CODE_UNSUPPORTED_VERSION, "broker %d does not support %s, the cluster is at %d", id, name, level)
+		}
 	}
-	return refusal(controllerv1.ErrorCode_ERROR_CODE_INVALID_REGISTRATION, "broker %d does not say which %s it supports", id, FeatureName)
+	return nil
 }

@@ -24,7 +24,7 @@ func doAdmin[Req withContext, Resp any](ctx context.Context, d Deps, decide deci
 		var none Resp
 		return none, err
 	}
-	return do(ctx, d, decide, req, by)
+	return do(ctx, d, controller.Rehearsable(decide), req, by)
 }
 
 // CreateTopics has package controller decide it.
@@ -45,4 +45,29 @@ func (s *adminService) ElectLeaders(ctx context.Context, req *controllerv1.Elect
 // UnregisterBroker has package controller decide it.
 func (s *adminService) UnregisterBroker(ctx context.Context, req *controllerv1.UnregisterBrokerRequest) (*controllerv1.UnregisterBrokerResponse, error) {
 	return doAdmin(ctx, s.Deps, controller.UnregisterBroker, req, "UnregisterBroker")
+}
+
+// AlterConfigs has package controller decide it.
+func (s *adminService) AlterConfigs(ctx context.Context, req *controllerv1.AlterConfigsRequest) (*controllerv1.AlterConfigsResponse, error) {
+	return doAdmin(ctx, s.Deps, controller.AlterConfigs, req, "AlterConfigs")
+}
+
+// CreatePartitions has package controller decide it.
+func (s *adminService) CreatePartitions(ctx context.Context, req *controllerv1.CreatePartitionsRequest) (*controllerv1.CreatePartitionsResponse, error) {
+	return doAdmin(ctx, s.Deps, controller.CreatePartitions, req, "CreatePartitions")
+}
+
+// AlterReassignments has package controller decide it.
+func (s *adminService) AlterReassignments(ctx context.Context, req *controllerv1.AlterReassignmentsRequest) (*controllerv1.AlterReassignmentsResponse, error) {
+	return doAdmin(ctx, s.Deps, controller.AlterReassignments, req, "AlterReassignments")
+}
+
+// AlterClientQuotas has package controller decide it.
+func (s *adminService) AlterClientQuotas(ctx context.Context, req *controllerv1.AlterClientQuotasRequest) (*controllerv1.AlterClientQuotasResponse, error) {
+	return doAdmin(ctx, s.Deps, controller.AlterClientQuotas, req, "AlterClientQuotas")
+}
+
+// UpdateFeatures has package controller decide it.
+func (s *adminService) UpdateFeatures(ctx context.Context, req *controllerv1.UpdateFeaturesRequest) (*controllerv1.UpdateFeaturesResponse, error) {
+	return doAdmin(ctx, s.Deps, controller.UpdateFeatures, req, "UpdateFeatures")
 }
