@@ -36,6 +36,10 @@ func newGauges(n *Node) *gauges {
 	})
 	g.add("skiff_raft_leader_contact_seconds", "Time since the leader was heard; 0 on the leader, -1 if never.", contactSeconds)
 	g.add("skiff_image_fault", "1 when the image is frozen or its digest differs.", func(_ *Node, s Status) float64 { return number(s.Frozen != "") })
+	g.add("skiff_lineage_unconfirmed", "1 while a restored lineage refuses its users' changes.",
+		imageValue(func(i *fsm.Image) float64 { return number(!i.Confirmed()) }))
+	g.add("skiff_partitions_awaiting", "Partitions without a leader until their replicas have reported their logs.",
+		imageValue(func(i *fsm.Image) float64 { return float64(i.NumAwaiting()) }))
 	g.add("skiff_raft_store_stalled", "1 while an operation of the raft store takes too long.", func(n *Node, _ Status) float64 {
 		return memberValue(n, func(m *member) float64 { return number(m.stall.Load() != nil) })
 	})

@@ -51,6 +51,8 @@ type QuorumStatus struct {
 	ActiveController string `json:"active_controller"`
 	// Frozen tells why the image is frozen, empty if it is not.
 	Frozen string `json:"frozen"`
+	// Unconfirmed tells that the lineage was restored and refuses its users' changes until it is confirmed. The node is ready all the same.
+	Unconfirmed bool `json:"unconfirmed"`
 	// SnapshotArchive is left out where none is kept.
 	SnapshotArchive *SnapshotArchive `json:"snapshot_archive,omitempty"`
 }

@@ -66,6 +66,7 @@ func adminStatus(s quorum.Status) admin.Status {
 	if img := s.Image; img != nil {
 		id := img.Lineage().ID
 		out.Lineage = admin.Lineage{Number: id.Number, UUID: id.UUID.String()}
+		out.Unconfirmed = !img.Confirmed()
 		out.MetadataOffset, out.ControllerEpoch, out.Digest = img.AppliedOffset(), img.ControllerEpoch(), img.Digest().String()
 	}
 	return out

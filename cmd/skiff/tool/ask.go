@@ -90,6 +90,7 @@ func (s *quorumStatus) add(a answered) {
 		LastLogIndex: st.GetLastLogIndex(), CommitIndex: st.GetCommitIndex(), AppliedIndex: st.GetAppliedIndex(),
 		SnapshotIndex: st.GetSnapshotIndex(), MetadataOffset: max(0, st.GetNextMetadataOffset()-1), Epoch: st.GetControllerEpoch(),
 		Digest: hex.EncodeToString(st.GetDigest()), Active: st.GetActive(), Ready: st.GetReady(), Trouble: st.GetNotReadyReason(),
+		Unconfirmed: st.GetUnconfirmed(),
 	}
 	if n.State == "" {
 		n.State = strings.ToLower(strings.TrimPrefix(st.GetState().String(), "NODE_STATE_"))

@@ -23,7 +23,7 @@ import (
 func quorumCommand() *cobra.Command {
 	cmd := group("quorum", "Look at the quorum and change it")
 	f := addFinder(cmd)
-	cmd.AddCommand(f.quorumInit(), f.quorumStatus(), f.quorumTransfer())
+	cmd.AddCommand(f.quorumInit(), f.quorumStatus(), f.quorumTransfer(), f.quorumAwaiting(), f.quorumConfirm())
 	return cmd
 }
 
@@ -133,6 +133,8 @@ type nodeStatus struct {
 	Active         bool   `json:"active"`
 	Ready          bool   `json:"ready"`
 	Trouble        string `json:"trouble"`
+	// Unconfirmed: the lineage was restored, and users' changes are refused until skiff quorum confirm.
+	Unconfirmed bool `json:"unconfirmed"`
 	// Frozen: the image is not to be trusted. Trouble says why.
 	Frozen bool `json:"-"`
 }
@@ -160,6 +162,9 @@ func (f *finder) quorumStatus() *cobra.Command {
 			status := askAll(ctx, c, controllers)
 			if err := output.Print(cmd.OutOrStdout(), f.format, status, status.table()); err != nil {
 				return err
+			}
+			if slices.ContainsFunc(status.Nodes, func(n nodeStatus) bool { return n.Unconfirmed }) {
+				fmt.Fprintln(cmd.ErrOrStderr(), "the metadata was restored and is not confirmed: users' changes are refused until skiff quorum confirm")
 			}
 			return status.verdict()
 		},
