@@ -54,11 +54,8 @@ func checkRegistrations(img *Image) *Violation {
 		if b.ID != id {
 			return violation(19, brokerName(id), "is stored under another id than its own %d", b.ID)
 		}
-		if b.Epoch == VoidEpoch && (!b.Fenced || len(img.lineage.Ancestors) == 0) {
-			return violation(19, brokerName(id), "the broker epoch is void although the broker is not fenced or no lineage was before this one")
-		}
-		if b.Epoch < VoidEpoch || b.Epoch >= img.nextOffset {
-			return violation(19, brokerName(id), "broker epoch %d is not below the next metadata offset %d", b.Epoch, img.nextOffset)
+		if v := checkBrokerEpoch(img, b); v != nil {
+			return v
 		}
 		if _, err := brokerFromRecord(b.Record()); err != nil {
 			return violation(0, brokerName(id), "%v", err)
@@ -69,6 +66,16 @@ func checkRegistrations(img *Image) *Violation {
 		if _, err := controllerFromRecord(n.Record()); err != nil || n.ID != id {
 			return violation(0, controllerName(id), "id %d: %v", n.ID, err)
 		}
+	}
+	return nil
+}
+
+func checkBrokerEpoch(img *Image, b *Broker) *Violation {
+	if b.Epoch == VoidEpoch && (!b.Fenced || len(img.lineage.Ancestors) == 0) {
+		return violation(19, brokerName(b.ID), "the broker epoch is void although the broker is not fenced or no lineage was before this one")
+	}
+	if b.Epoch < VoidEpoch || b.Epoch >= img.nextOffset {
+		return violation(19, brokerName(b.ID), "broker epoch %d is not below the next metadata offset %d", b.Epoch, img.nextOffset)
 	}
 	return nil
 }
@@ -135,19 +142,26 @@ func checkShape(t *Topic) *Violation {
 func checkConfigs(img *Image) *Violation {
 	for it := img.configs.Iterator(); !it.Done(); {
 		r, entries, _ := it.Next()
-		object := "config of " + r.String()
-		if err := r.check(); err != nil {
-			return violation(0, object, "%v", err)
+		if v := checkResource(img, r, entries); v != nil {
+			return v
 		}
-		if len(entries) == 0 || len(entries) > maxConfigKeys {
-			return violation(20, object, "%d keys, want 1 to %d", len(entries), maxConfigKeys)
-		}
-		if !slices.IsSortedFunc(entries, compareEntries) {
-			return violation(0, object, "keys are not in order")
-		}
-		if _, ok := img.names.Get(r.Name); !ok && r.Type == TopicResource("").Type {
-			return violation(10, object, "the topic does not exist")
-		}
+	}
+	return nil
+}
+
+func checkResource(img *Image, r ConfigResource, entries []ConfigEntry) *Violation {
+	object := "config of " + r.String()
+	if err := r.check(); err != nil {
+		return violation(0, object, "%v", err)
+	}
+	if len(entries) == 0 || len(entries) > maxConfigKeys {
+		return violation(20, object, "%d keys, want 1 to %d", len(entries), maxConfigKeys)
+	}
+	if !slices.IsSortedFunc(entries, compareEntries) {
+		return violation(0, object, "keys are not in order")
+	}
+	if _, ok := img.names.Get(r.Name); !ok && r.Type == TopicResource("").Type {
+		return violation(10, object, "the topic does not exist")
 	}
 	return nil
 }

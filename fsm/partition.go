@@ -101,16 +101,27 @@ func (p *Partition) equal(q *Partition) bool {
 
 // check verifies what must hold of the partition alone; I7 also needs the registrations.
 func (p *Partition) check(object partitionName) *Violation {
-	if p.LeaderEpoch < 0 || p.PartitionEpoch < 0 {
-		return violation(9, object.String(), "leader epoch %d or partition epoch %d is negative", p.LeaderEpoch, p.PartitionEpoch)
+	if b := p.checkEpochs(object); b != nil {
+		return b
 	}
-	if b := p.checkReplicas(object); b != nil {
+	if b := p.checkReplicaList(object); b != nil {
+		return b
+	}
+	if b := p.checkEligible(object); b != nil {
 		return b
 	}
 	return p.checkISR(object)
 }
 
-func (p *Partition) checkReplicas(object partitionName) *Violation {
+func (p *Partition) checkEpochs(object partitionName) *Violation {
+	if p.LeaderEpoch < 0 || p.PartitionEpoch < 0 {
+		return violation(9, object.String(), "leader epoch %d or partition epoch %d is negative", p.LeaderEpoch, p.PartitionEpoch)
+	}
+	return nil
+}
+
+// checkReplicaList verifies what is assigned, whoever leads.
+func (p *Partition) checkReplicaList(object partitionName) *Violation {
 	if len(p.Replicas) == 0 || len(p.Replicas) > maxReplicas {
 		return violation(8, object.String(), "%d replicas, want 1 to %d", len(p.Replicas), maxReplicas)
 	}
@@ -122,16 +133,32 @@ func (p *Partition) checkReplicas(object partitionName) *Violation {
 	if len(p.Directories) != 0 && len(p.Directories) != len(p.Replicas) {
 		return violation(8, object.String(), "%d directories for %d replicas", len(p.Directories), len(p.Replicas))
 	}
-	for _, list := range []struct {
-		name string
-		ids  []int32
-	}{{"ISR", p.ISR}, {"adding", p.Adding}, {"removing", p.Removing}, {"ELR", p.ELR}} {
-		if detail := subset(list.ids, p.Replicas); detail != "" {
-			return violation(8, object.String(), "%s %v of replicas %v: %s", list.name, list.ids, p.Replicas, detail)
-		}
+	if b := p.checkSubset(object, "adding", p.Adding); b != nil {
+		return b
+	}
+	if b := p.checkSubset(object, "removing", p.Removing); b != nil {
+		return b
 	}
 	if id, both := overlap(p.Adding, p.Removing); both {
 		return violation(8, object.String(), "replica %d is both adding %v and removing %v", id, p.Adding, p.Removing)
+	}
+	return nil
+}
+
+func (p *Partition) checkSubset(object partitionName, name string, ids []int32) *Violation {
+	if detail := subset(ids, p.Replicas); detail != "" {
+		return violation(8, object.String(), "%s %v of replicas %v: %s", name, ids, p.Replicas, detail)
+	}
+	return nil
+}
+
+// checkEligible verifies the lists that a leader is taken from.
+func (p *Partition) checkEligible(object partitionName) *Violation {
+	if b := p.checkSubset(object, "ISR", p.ISR); b != nil {
+		return b
+	}
+	if b := p.checkSubset(object, "ELR", p.ELR); b != nil {
+		return b
 	}
 	if id, both := overlap(p.ISR, p.ELR); both {
 		return violation(8, object.String(), "broker %d is in both ISR %v and ELR %v", id, p.ISR, p.ELR)

@@ -123,17 +123,24 @@ func (e *RecoveryElection) continues(old *RecoveryElection) error {
 // checkRecoveries verifies that every election is one that a fold would have taken.
 func checkRecoveries(img *Image) *Violation {
 	for id, e := range img.RecoveryElections() {
-		object := "recovery election of " + id.Topic.String() + fmt.Sprintf("-%d", id.Partition)
-		if err := e.check(); err != nil {
-			return violation(0, object, "%v", err)
+		if v := checkRecovery(img, id, e); v != nil {
+			return v
 		}
-		p, ok := img.Partition(id)
-		if !ok {
-			return violation(0, object, "the partition does not exist")
-		}
-		if e.LeaderEpoch > p.LeaderEpoch {
-			return violation(9, object, "leader epoch %d is above the partition's %d", e.LeaderEpoch, p.LeaderEpoch)
-		}
+	}
+	return nil
+}
+
+func checkRecovery(img *Image, id PartitionID, e *RecoveryElection) *Violation {
+	object := fmt.Sprintf("recovery election of %s-%d", id.Topic, id.Partition)
+	if err := e.check(); err != nil {
+		return violation(0, object, "%v", err)
+	}
+	p, ok := img.Partition(id)
+	if !ok {
+		return violation(0, object, "the partition does not exist")
+	}
+	if e.LeaderEpoch > p.LeaderEpoch {
+		return violation(9, object, "leader epoch %d is above the partition's %d", e.LeaderEpoch, p.LeaderEpoch)
 	}
 	return nil
 }

@@ -46,7 +46,11 @@ func checkPreamble(b []byte) error {
 	if string(b[:len(snapshotMagic)]) != snapshotMagic {
 		return fmt.Errorf("not a snapshot: it begins with %q, not with %q", b[:len(snapshotMagic)], snapshotMagic)
 	}
-	if v := binary.BigEndian.Uint32(b[len(snapshotMagic):]); v != snapshotVersion {
+	v := binary.BigEndian.Uint32(b[len(snapshotMagic):])
+	if v > snapshotVersion {
+		return &NewerSnapshotError{What: "snapshot version", Needs: int64(v), Knows: snapshotVersion}
+	}
+	if v != snapshotVersion {
 		return fmt.Errorf("snapshot version %d is not known, this build knows %d", v, snapshotVersion)
 	}
 	return nil

@@ -15,7 +15,13 @@ import (
 // verifier that they are pushed through. It holds no frame longer than the call.
 type snapshotStream struct {
 	// load is called for every object, in the stream's order; nil when nobody wants them.
-	load    func(*snapshotObject) error
+	load func(*snapshotObject) error
+	// measure is called for every record that was judged; nil when nobody wants them.
+	measure func(*metadatav1.Record, *snapshotObject)
+	// format and featureLevel of the header.
+	format       uint32
+	featureLevel int32
+
 	guard   guard
 	objects sum
 	counts  map[uint32]uint64
@@ -54,14 +60,21 @@ func unmarshalKnown(payload []byte, m proto.Message) error {
 
 func (s *snapshotStream) header(payload []byte) error {
 	h := &metadatav1.SnapshotHeader{}
-	if err := unmarshalKnown(payload, h); err != nil {
+	if err := proto.Unmarshal(payload, h); err != nil {
 		return fmt.Errorf("header: %w", err)
+	}
+	if h.GetFormat() > snapshotFormat {
+		return fmt.Errorf("header: %w", &NewerSnapshotError{What: "snapshot format", Needs: int64(h.GetFormat()), Knows: snapshotFormat})
 	}
 	if h.GetFormat() != snapshotFormat {
 		return fmt.Errorf("header: format %d is not known, this build knows %d", h.GetFormat(), snapshotFormat)
 	}
 	if h.GetFeatureLevel() > featureLevel {
-		return fmt.Errorf("header: records need feature level %d, this build has %d", h.GetFeatureLevel(), featureLevel)
+		return fmt.Errorf("header: %w", &NewerSnapshotError{What: "feature level", Needs: int64(h.GetFeatureLevel()), Knows: featureLevel})
+	}
+	s.format, s.featureLevel = h.GetFormat(), h.GetFeatureLevel()
+	if err := refuseUnknown(h.ProtoReflect()); err != nil {
+		return fmt.Errorf("header: %w", err)
 	}
 	lineage, err := lineageFromProto(h.GetLineage(), h.GetAncestors())
 	if err != nil {
@@ -119,6 +132,9 @@ func (s *snapshotStream) record(r *metadatav1.Record) error {
 	s.objects = s.objects.add(o.sum)
 	s.counts[recordKind(r)]++
 	s.guard.nextProducerID = max(s.guard.nextProducerID, o.nextProducerID)
+	if s.measure != nil {
+		s.measure(r, &o)
+	}
 	if s.load == nil {
 		return nil
 	}

@@ -33,6 +33,14 @@ var readers = map[string]func([]byte) error{
 		_, err := ReadSnapshot(bytes.NewReader(stream))
 		return err
 	},
+	"inspect": func(stream []byte) error {
+		_, err := InspectSnapshot(bytes.NewReader(stream), 10)
+		return err
+	},
+	"unchecked": func(stream []byte) error {
+		_, err := ReadSnapshotUnchecked(bytes.NewReader(stream))
+		return err
+	},
 	"verify": func(stream []byte) error {
 		v := NewSnapshotVerifier()
 		if _, err := v.Write(stream); err != nil {
@@ -63,7 +71,7 @@ func damages(stream []byte, f func(what string, damaged []byte)) int {
 
 // TestSnapshotDamageIsFound flips every byte and cuts at every byte; nothing may be read.
 func TestSnapshotDamageIsFound(t *testing.T) {
-	stream := snapshotOf(t, soundImage(t))
+	stream := snapshotOf(t, fullImage(t))
 	for name, read := range readers {
 		if err := read(stream); err != nil {
 			t.Fatalf("%s: %v", name, err)

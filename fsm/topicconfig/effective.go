@@ -82,7 +82,9 @@ func (k Key) effective(img *fsm.Image, static Static, topic string) Value {
 }
 
 // Chain lists where a key of a topic has a value, from the one in force on down to the default. It is never empty.
-func Chain(img *fsm.Image, static Static, topic string, key Key) []Value { return key.chain(img, static, topic) }
+func Chain(img *fsm.Image, static Static, topic string, key Key) []Value {
+	return key.chain(img, static, topic)
+}
 
 func (k Key) chain(img *fsm.Image, static Static, topic string) []Value {
 	var values []Value
