@@ -10,6 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	metadatav1 "github.com/skiffmq/skiff/proto/metadata/v1"
+	"github.com/skiffmq/skiff/quorum/active"
 	"github.com/skiffmq/skiff/quorum/controller"
 	"github.com/skiffmq/skiff/quorum/transport"
 )
@@ -94,6 +95,9 @@ type Config struct {
 
 	// disk stands between the node and its store; nil but in tests.
 	disk func(engine) engine
+	// log stands between the active controller and Raft, and hint before each look at who leads; nil but in tests.
+	log  func(active.Log) active.Log
+	hint func()
 }
 
 func (c Config) withDefaults() Config {

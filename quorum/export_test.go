@@ -16,3 +16,9 @@ func (n *Node) TakeSnapshot() error { return n.member.Load().snaps.snapshot() }
 
 // Dropped is how many entries failed the guard on this node.
 func (n *Node) Dropped() uint64 { return n.member.Load().machine.dropped.Load() }
+
+// HandOverTo gives leadership to another node, as an operator has it done.
+func (n *Node) HandOverTo(other *Node) error {
+	self := other.view.Load().self
+	return n.member.Load().transfer(&self)
+}

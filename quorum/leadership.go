@@ -38,6 +38,9 @@ func (m *member) followLeadership() {
 }
 
 func (m *member) hintLeadership() {
+	if m.cfg.hint != nil {
+		m.cfg.hint()
+	}
 	term, leading := m.raft.CurrentTerm(), m.raft.State() == raft.Leader
 	m.logger.Info("leadership changed", "leading", leading, "term", term)
 	if f := m.machine.fault.Load(); leading && f != nil {

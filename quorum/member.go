@@ -117,12 +117,20 @@ func (m *member) newMachine() *machine {
 func (m *member) loopConfig() active.Config {
 	return active.Config{
 		NodeID: m.self.NodeID, DirectoryID: m.self.Directory, IncarnationID: m.node.incarnation,
-		Log: m.proposer, Depth: entriesInFlight, Image: m.machine.image.Load, Env: m.env,
+		Log: m.log(), Depth: entriesInFlight, Image: m.machine.image.Load, Env: m.env,
 		Registration:   m.registration(),
 		SessionTimeout: m.cfg.SessionTimeout,
 		Dial:           m.dialBroker,
 		Logger:         m.logger.Named("active"),
 	}
+}
+
+// log is the loop's way into Raft.
+func (m *member) log() active.Log {
+	if m.cfg.log != nil {
+		return m.cfg.log(m.proposer)
+	}
+	return m.proposer
 }
 
 // env is what a decision may know besides image and request.
