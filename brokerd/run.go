@@ -12,7 +12,6 @@ import (
 	"github.com/skiffmq/skiff/brokerd/metadata"
 	"github.com/skiffmq/skiff/fsm"
 	controllerv1 "github.com/skiffmq/skiff/proto/controller/v1"
-	metadatav1 "github.com/skiffmq/skiff/proto/metadata/v1"
 	"github.com/skiffmq/skiff/quorum/client"
 )
 
@@ -140,7 +139,7 @@ func (b *Broker) registration(ctx context.Context) (*controllerv1.RegisterReques
 	req := &controllerv1.RegisterRequest{
 		ClusterId: b.meta.ClusterID, BrokerId: b.cfg.NodeID, IncarnationId: b.incarnation.Bytes(), PreviousBrokerEpoch: b.previousEpoch,
 		Directories: [][]byte{b.meta.directory.Bytes()},
-		Features:    fsm.SupportedProto(),
+		Features:    fsm.FeaturesProto(fsm.Supported()),
 	}
 	if b.cfg.HasRack {
 		req.Rack = &b.cfg.Rack
