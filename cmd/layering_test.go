@@ -61,6 +61,7 @@ var floors = []string{
 	"cmd/verify",
 	"cmd/child",
 	"cmd/skiff/output",
+	"cmd/skiff/compare",
 	"cmd/skiff/up",
 	"cmd/bench",
 	"cmd/skiff/tool",

@@ -19,7 +19,7 @@ func snapshotCommand() *cobra.Command {
 	f := addFinder(cmd)
 	f.timeout = snapshotTimeout
 	cmd.PersistentFlags().Lookup("timeout").DefValue = snapshotTimeout.String()
-	cmd.AddCommand(f.snapshotSave(), f.snapshotRestore())
+	cmd.AddCommand(f.snapshotSave(), f.snapshotVerify(), f.snapshotDiff(), f.snapshotRestore())
 	return cmd
 }
 
