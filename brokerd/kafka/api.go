@@ -60,7 +60,20 @@ func allAPIs() []api {
 		initProducerIDAPI,
 		offsetForLeaderEpochAPI,
 		describeConfigsAPI,
+		alterConfigsAPI,
+		describeLogDirsAPI,
+		createPartitionsAPI,
+		electLeadersAPI,
+		incrementalAlterConfigsAPI,
+		alterReassignmentsAPI,
+		listReassignmentsAPI,
+		describeClientQuotasAPI,
+		alterClientQuotasAPI,
+		describeQuorumAPI,
+		updateFeaturesAPI,
 		describeClusterAPI,
+		unregisterBrokerAPI,
+		describeTopicPartitionsAPI,
 	}
 }
 

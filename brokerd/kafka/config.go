@@ -11,6 +11,7 @@ import (
 	"github.com/skiffmq/skiff/fsm"
 	"github.com/skiffmq/skiff/fsm/topicconfig"
 	controllerv1 "github.com/skiffmq/skiff/proto/controller/v1"
+	quorumv1 "github.com/skiffmq/skiff/proto/quorum/v1"
 )
 
 // Config is what a server needs. All fields must be set but those that name a default.
@@ -50,6 +51,8 @@ type Replicas interface {
 	ListOffset(id fsm.PartitionID, query replica.ListOffsetQuery) (replica.ListOffsetResult, error)
 	// EpochEnd finds where the records of a leader epoch end.
 	EpochEnd(id fsm.PartitionID, currentLeaderEpoch, leaderEpoch int32) (replica.EpochEnd, error)
+	// LogDir describes what this broker holds.
+	LogDir() (replica.LogDir, error)
 }
 
 // Controller is what the server asks of the active controller; quorum/client's Client finds it and retries what is
@@ -57,6 +60,15 @@ type Replicas interface {
 type Controller interface {
 	CreateTopics(ctx context.Context, req *controllerv1.CreateTopicsRequest) (*controllerv1.CreateTopicsResponse, error)
 	DeleteTopics(ctx context.Context, req *controllerv1.DeleteTopicsRequest) (*controllerv1.DeleteTopicsResponse, error)
+	AlterConfigs(ctx context.Context, req *controllerv1.AlterConfigsRequest) (*controllerv1.AlterConfigsResponse, error)
+	CreatePartitions(ctx context.Context, req *controllerv1.CreatePartitionsRequest) (*controllerv1.CreatePartitionsResponse, error)
+	ElectLeaders(ctx context.Context, req *controllerv1.ElectLeadersRequest) (*controllerv1.ElectLeadersResponse, error)
+	AlterReassignments(ctx context.Context, req *controllerv1.AlterReassignmentsRequest) (*controllerv1.AlterReassignmentsResponse, error)
+	AlterClientQuotas(ctx context.Context, req *controllerv1.AlterClientQuotasRequest) (*controllerv1.AlterClientQuotasResponse, error)
+	UpdateFeatures(ctx context.Context, req *controllerv1.UpdateFeaturesRequest) (*controllerv1.UpdateFeaturesResponse, error)
+	UnregisterBroker(ctx context.Context, req *controllerv1.UnregisterBrokerRequest) (*controllerv1.UnregisterBrokerResponse, error)
+	// QuorumStatus asks the quorum node at an address.
+	QuorumStatus(ctx context.Context, address string) (*quorumv1.StatusResponse, error)
 	ReserveProducerIDs(ctx context.Context, req *controllerv1.ReserveProducerIDsRequest) (*controllerv1.ReserveProducerIDsResponse, error)
 }
 

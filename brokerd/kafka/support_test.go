@@ -258,6 +258,7 @@ type fakeController struct {
 	create  func(context.Context, *controllerv1.CreateTopicsRequest) (*controllerv1.CreateTopicsResponse, error)
 	remove  func(context.Context, *controllerv1.DeleteTopicsRequest) (*controllerv1.DeleteTopicsResponse, error)
 	reserve func(context.Context, *controllerv1.ReserveProducerIDsRequest) (*controllerv1.ReserveProducerIDsResponse, error)
+	fakeAdmin
 }
 
 func (f *fakeController) CreateTopics(ctx context.Context, req *controllerv1.CreateTopicsRequest) (*controllerv1.CreateTopicsResponse, error) {
