@@ -87,6 +87,10 @@ verify: ## kill, pause and starve real nodes for a minute while records flow, th
 torture: ## the same for SECONDS=900 (SEED=42 OUT=docs/runs/x.md)
 	$(call TORTURE,$(SECONDS))
 
+.PHONY: mutants
+mutants: ## take one line of defence after another out of the sources, and see that a test notices (ARGS="-suite guard")
+	go run ./cmd/mutants $(ARGS)
+
 .PHONY: fuzz
 fuzz: ## run each fuzz target in turn for FUZZTIME (PKG, RUN narrow it)
 	@.ci/fuzz '$(FUZZTIME)' '$(RUN)' '$(PKG)'

@@ -68,6 +68,7 @@ var floors = []string{
 	"cmd/skiff",
 	"cmd/proctest",
 	"cmd/golden",
+	"cmd/mutants",
 	"cmd/torture",
 	"cmd/endtoend",
 	"cmd",

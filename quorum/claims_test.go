@@ -203,6 +203,59 @@ func TestLeadershipLostAndWonAtOnce(t *testing.T) {
 	}
 }
 
+// holdTwo begins two calls, each in an entry of its own, the second decided on the first, and holds both back.
+func (s *stage) holdTwo(n *quorumtest.Node) (second int32, answer <-chan error) {
+	s.hold(n)
+	second, answer = s.begin(n)
+	s.Await("the second decision", func() bool { return s.sluice(n).Held() == 2 })
+	return second, answer
+}
+
+func newDeepStage(t *testing.T) *stage {
+	return newStage(t, func(cfg *quorum.Config) { quorum.Deepen(cfg, 4) })
+}
+
+// TestSecondEntryOfALostClaimIsDropped: the first of two entries in flight is lost and ends the claim; the next claim, in
+// the same term, takes its place in the log. Then the second has the right epoch and the right first offset, and only the
+// claim that it names tells that it is stale (I2).
+func TestSecondEntryOfALostClaimIsDropped(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s := newDeepStage(t)
+		n := s.Active()
+		claim := n.Image().ClaimOffset()
+		second, answer := s.holdTwo(n)
+		s.sluice(n).Lose(1, false)
+		s.Await("the next claim", func() bool { return s.sluice(n).Held() == 2 })
+		s.sluice(n).Swap()
+		s.sluice(n).Release(1)
+		s.Await("the next claim to be applied", func() bool { return n.Image().ClaimOffset() > claim })
+		s.sluice(n).Release(1)
+		s.sluice(n).Open()
+		s.Await("the entry to be dropped", func() bool { return n.Dropped() > 0 })
+		s.wantAbsent(second, answer)
+		s.commit()
+		s.settle()
+	})
+}
+
+// TestEntryAfterALostOneIsDropped: of two entries in flight the first is lost on its way, and the second comes into the
+// log. Epoch and claim are right; only its first offset tells that it was decided on what never came to be (I2).
+func TestEntryAfterALostOneIsDropped(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s := newDeepStage(t)
+		n := s.Active()
+		second, answer := s.holdTwo(n)
+		s.sluice(n).Lose(1, true)
+		s.sluice(n).Release(1)
+		s.Await("the entry to be dropped", func() bool { return n.Dropped() > 0 })
+		s.sluice(n).Open()
+		s.sluice(n).Release(s.sluice(n).Held())
+		s.wantAbsent(second, answer)
+		s.commit()
+		s.settle()
+	})
+}
+
 // TestClaimThatDiesHalfWay: a node wins a term and is deposed before it knows what became of its claim.
 func TestClaimThatDiesHalfWay(t *testing.T) {
 	t.Run("it is in its own log only", func(t *testing.T) {

@@ -98,6 +98,8 @@ type Config struct {
 	// log stands between the active controller and Raft, and hint before each look at who leads; nil but in tests.
 	log  func(active.Log) active.Log
 	hint func()
+	// depth is how many entries may be in flight, where a test wants more.
+	depth int
 }
 
 func (c Config) withDefaults() Config {

@@ -117,7 +117,7 @@ func (m *member) newMachine() *machine {
 func (m *member) loopConfig() active.Config {
 	return active.Config{
 		NodeID: m.self.NodeID, DirectoryID: m.self.Directory, IncarnationID: m.node.incarnation,
-		Log: m.log(), Depth: entriesInFlight, Image: m.machine.image.Load, Env: m.env,
+		Log: m.log(), Depth: max(m.cfg.depth, entriesInFlight), Image: m.machine.image.Load, Env: m.env,
 		Registration:   m.registration(),
 		SessionTimeout: m.cfg.SessionTimeout,
 		Dial:           m.dialBroker,

@@ -32,6 +32,9 @@ func (s *Sluice) Under(cfg *Config) {
 	cfg.hint = s.awaitHints
 }
 
+// Deepen lets a node's active controller have so many entries in flight.
+func Deepen(cfg *Config, depth int) { cfg.depth = depth }
+
 // Close holds back every proposal from now on.
 func (s *Sluice) Close() {
 	s.mu.Lock()
@@ -63,6 +66,27 @@ func (s *Sluice) Release(n int) {
 		answers := p.log.Propose(p.entry, p.timeout)
 		go func() { p.settle(<-answers) }()
 	}
+}
+
+// Lose answers the n oldest proposals that are held back as not appended; with silently, as nothing: they are lost on
+// their way, and nobody knows it yet.
+func (s *Sluice) Lose(n int, silently bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, p := range s.held[:n] {
+		if !silently {
+			p.settle(active.Answer{Err: fmt.Errorf("%w: it was lost", active.ErrNotAppended)})
+		}
+	}
+	s.held = s.held[n:]
+}
+
+// Swap has the newest proposal that is held back go first.
+func (s *Sluice) Swap() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	last := len(s.held) - 1
+	s.held = append([]*heldProposal{s.held[last]}, s.held[:last]...)
 }
 
 // HoldHints keeps the node from looking at who leads until the function that it returns is called.
