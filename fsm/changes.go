@@ -4,7 +4,10 @@ import (
 	"fmt"
 	"iter"
 	"slices"
+	"strconv"
 	"strings"
+
+	"github.com/benbjohnson/immutable"
 )
 
 // Change is one thing in which two images differ, in an operator's words.
@@ -39,10 +42,11 @@ func orNone(s string) string {
 }
 
 // Changes yields what differs between two images, in a fixed order: the cluster's own state, quorum nodes, brokers,
-// topics by name with their partitions, configs, features, quotas, recovery elections. What both share is not walked.
+// topics by name with their partitions, configs, features, quotas, recovery elections. It holds one topic's changes at a
+// time, and what both images share is not walked. A topic is told by its id: under another name it is another.
 func Changes(old, now *Image) iter.Seq[Change] {
 	return func(yield func(Change) bool) {
-		w := &changeWalk{old: old, now: now, delta: Diff(old, now), yield: yield}
+		w := &changeWalk{old: old, now: now, yield: yield}
 		w.cluster()
 		w.registrations()
 		w.topics()
@@ -53,7 +57,6 @@ func Changes(old, now *Image) iter.Seq[Change] {
 // changeWalk yields changes until the caller has enough.
 type changeWalk struct {
 	old, now *Image
-	delta    *Delta
 	yield    func(Change) bool
 	done     bool
 }
@@ -85,14 +88,16 @@ func (w *changeWalk) cluster() {
 }
 
 func (w *changeWalk) registrations() {
-	for _, id := range w.delta.Controllers {
-		a, _ := w.old.Controller(id)
-		b, _ := w.now.Controller(id)
-		w.object("quorum node", fmt.Sprint(id), a.words(), b.words())
-	}
-	for _, d := range w.delta.Brokers {
-		w.object("broker", fmt.Sprint(d.ID), d.Old.words(), d.New.words())
-	}
+	merge(w.old.controllers, w.now.controllers, func(id int32, a, b *Controller) {
+		if a != b {
+			w.object("quorum node", fmt.Sprint(id), a.words(), b.words())
+		}
+	})
+	merge(w.old.brokers, w.now.brokers, func(id int32, a, b *Broker) {
+		if a != b {
+			w.object("broker", fmt.Sprint(id), a.words(), b.words())
+		}
+	})
 }
 
 // words are the fields of an object, each with its value, in a fixed order; nil for an object that is not there.
@@ -117,7 +122,7 @@ func (w *changeWalk) object(kind, name string, old, now words) {
 		w.send(Change{Kind: kind, Name: name, Old: old.String()})
 	default:
 		for i := range now {
-			w.field(kind, name, now[i][0], old[i][1], now[i][1])
+			w.setting(kind, name, now[i][0], old[i][1], now[i][1])
 		}
 	}
 }
@@ -159,22 +164,64 @@ func listWords[T any](list []T) string {
 	return fmt.Sprint(list)
 }
 
+// topics walks the names of both images together.
 func (w *changeWalk) topics() {
-	for _, t := range w.delta.Topics {
-		if w.done {
-			return
-		}
-		switch {
-		case t.Old == nil:
-			w.send(Change{Kind: "topic", Name: t.Name, New: topicWords(t.New)})
-		case t.New == nil:
-			w.send(Change{Kind: "topic", Name: t.Name, Old: topicWords(t.Old)})
+	a, b := w.old.names.Iterator(), w.now.names.Iterator()
+	for !w.done && (!a.Done() || !b.Done()) {
+		switch compareHeads(a, b) {
+		case -1:
+			_, id, _ := a.Next()
+			w.topic(id, UUID{})
+		case 1:
+			_, id, _ := b.Next()
+			w.topic(UUID{}, id)
 		default:
-			w.field("topic", t.Name, "partitions", t.Old.count, t.New.count)
-			for _, p := range t.Partitions {
-				w.object("partition", fmt.Sprintf("%s-%d", t.Name, p.Partition), p.Old.words(), p.New.words())
-			}
+			_, was, _ := a.Next()
+			_, is, _ := b.Next()
+			w.topic(was, is)
 		}
+	}
+}
+
+// compareHeads tells which of two iterators has the smaller key next; one that is done has the greatest.
+func compareHeads(a, b *immutable.SortedMapIterator[string, UUID]) int {
+	switch {
+	case b.Done():
+		return -1
+	case a.Done():
+		return 1
+	}
+	x, y := head(a), head(b)
+	return strings.Compare(x, y)
+}
+
+// head is the next key, which stays the next.
+func head(it *immutable.SortedMapIterator[string, UUID]) string {
+	ahead := *it
+	key, _, _ := ahead.Next()
+	return key
+}
+
+// topic yields what differs in the topics that have one name, the zero id for none.
+func (w *changeWalk) topic(was, is UUID) {
+	a, _ := w.old.topics.Get(was)
+	b, _ := w.now.topics.Get(is)
+	if was != is && a != nil {
+		w.send(Change{Kind: "topic", Name: a.name, Old: topicWords(a)})
+	}
+	if was != is && b != nil {
+		w.send(Change{Kind: "topic", Name: b.name, New: topicWords(b)})
+	}
+	if was != is || a == b {
+		return
+	}
+	w.field("topic", b.name, "partitions", a.count, b.count)
+	d := diffTopic(a, b)
+	if d == nil {
+		return
+	}
+	for _, p := range d.Partitions {
+		w.object("partition", b.name+"-"+strconv.Itoa(int(p.Partition)), p.Old.words(), p.New.words())
 	}
 }
 
@@ -185,7 +232,7 @@ func (p *Partition) words() words {
 		return nil
 	}
 	return words{
-		{"leader", leaderWord(p.Leader)}, {"leader epoch", fmt.Sprint(p.LeaderEpoch)}, {"partition epoch", fmt.Sprint(p.PartitionEpoch)},
+		{"leader", leaderWord(p.Leader)}, {"leader epoch", strconv.Itoa(int(p.LeaderEpoch))}, {"partition epoch", strconv.Itoa(int(p.PartitionEpoch))},
 		{"replicas", listWords(p.Replicas)}, {"isr", listWords(p.ISR)}, {"adding", listWords(p.Adding)}, {"removing", listWords(p.Removing)},
 		{"elr", listWords(p.ELR)}, {"last known elr", listWords(p.LastKnownELR)}, {"directories", listWords(p.Directories)},
 		{"recovering", flagWord(p.Recovering)}, {"awaiting inventory", flagWord(p.AwaitingInventory)},
@@ -196,7 +243,7 @@ func leaderWord(id int32) string {
 	if id == NoLeader {
 		return "none"
 	}
-	return fmt.Sprint(id)
+	return strconv.Itoa(int(id))
 }
 
 func flagWord(set bool) string {
@@ -207,20 +254,20 @@ func flagWord(set bool) string {
 }
 
 func (w *changeWalk) settings() {
-	for _, r := range w.delta.Configs {
-		w.config(r)
-	}
+	merge(w.old.configs, w.now.configs, func(r ConfigResource, a, b []ConfigEntry) {
+		if !slices.Equal(a, b) {
+			w.config(r)
+		}
+	})
 	merge(w.old.features, w.now.features, func(name string, a, b int32) {
 		w.field("feature", name, "level", a, b)
 	})
 	merge(w.old.quotas, w.now.quotas, func(id quotaID, a, b float64) {
 		w.setting("quota", id.entity.String(), id.key, quotaWord(a), quotaWord(b))
 	})
-	for _, id := range w.delta.Recoveries {
-		a, _ := w.old.RecoveryElection(id)
-		b, _ := w.now.RecoveryElection(id)
+	merge(w.old.recoveries, w.now.recoveries, func(id PartitionID, a, b *RecoveryElection) {
 		w.setting("recovery election", fmt.Sprintf("%s-%d", id.Topic, id.Partition), "election", a.word(), b.word())
-	}
+	})
 }
 
 func (w *changeWalk) config(r ConfigResource) {

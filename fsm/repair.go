@@ -89,9 +89,11 @@ func ReadSnapshotUnchecked(r io.Reader) (*Image, error) {
 
 // PlanRepair finds the rules that an image needs. It changes nothing.
 func PlanRepair(img *Image) *RepairPlan {
+	if Check(img) == nil {
+		return &RepairPlan{}
+	}
 	m := &mending{wanted: func(RepairRule) bool { return true }, steps: make(map[RepairRule]*RepairStep)}
-	left := Check(m.mend(img))
-	plan := &RepairPlan{Left: left}
+	plan := &RepairPlan{Left: Check(m.mend(img))}
 	for _, t := range repairTexts {
 		if s := m.steps[t.rule]; s != nil {
 			plan.Steps = append(plan.Steps, *s)
@@ -107,6 +109,9 @@ func Repair(img *Image, rules ...RepairRule) (*Image, error) {
 		if r.Text() == "" {
 			return nil, fmt.Errorf("repair: there is no rule %q", string(r))
 		}
+	}
+	if Check(img) == nil {
+		return img, nil
 	}
 	m := &mending{wanted: func(r RepairRule) bool { return slices.Contains(rules, r) }, steps: make(map[RepairRule]*RepairStep)}
 	mended := m.mend(img)

@@ -212,6 +212,11 @@ func TestChangesOfAnyTwoImages(t *testing.T) {
 				mustHave(t, seen, "topic "+x.Name)
 				continue
 			}
+			if x.Old.Name() != x.New.Name() {
+				mustHave(t, seen, "topic "+x.Old.Name())
+				mustHave(t, seen, "topic "+x.New.Name())
+				continue
+			}
 			for _, p := range x.Partitions {
 				mustHave(t, seen, fmt.Sprintf("partition %s-%d", x.Name, p.Partition))
 			}
