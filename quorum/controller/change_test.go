@@ -144,3 +144,31 @@ func TestAChangeIsOnlyItsChangedFields(t *testing.T) {
 		}
 	}
 }
+
+// TestALeaderThatWasMovedAwayNeverStays: not even when nobody who stays may lead (T64).
+func TestALeaderThatWasMovedAwayNeverStays(t *testing.T) {
+	was := fsm.Partition{Replicas: []int32{2, 3, 1}, ISR: []int32{1, 2}, Leader: 1, Adding: []int32{3}, Removing: []int32{1}}
+	c := newChange(fooZero, was, allBut(2, 3))
+	c.isr = []int32{1, 2, 3}
+	if now := c.after(); now.Leader != noLeader || !slices.Equal(now.Replicas, []int32{2, 3}) || !slices.Equal(now.ISR, []int32{2, 3}) || len(now.Adding)+len(now.Removing) > 0 {
+		t.Errorf("%+v", now)
+	}
+}
+
+// TestDirectoriesFollowTheirReplicas by id, through a move and its end; a new replica has none yet (T66).
+func TestDirectoriesFollowTheirReplicas(t *testing.T) {
+	was := fsm.Partition{Replicas: []int32{1, 2, 3}, ISR: []int32{1, 2, 3}, Leader: 1, Directories: []fsm.UUID{{1}, {2}, {3}}}
+	c := newChange(fooZero, was, allBut())
+	c.replicas, c.adding, c.removing = []int32{3, 4, 1, 2}, []int32{4}, []int32{1, 2}
+	var got []fsm.UUID
+	for _, raw := range c.record().GetDirectories().GetUuids() {
+		id, err := fsm.UUIDFromBytes(raw)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got = append(got, id)
+	}
+	if want := []fsm.UUID{{3}, {}, {1}, {2}}; !slices.Equal(got, want) {
+		t.Errorf("directories %v, want %v", got, want)
+	}
+}

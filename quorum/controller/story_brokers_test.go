@@ -33,7 +33,7 @@ func (w *world) registration(id int32) *controllerv1.RegisterRequest {
 		PreviousBrokerEpoch: -1,
 		Directories:         [][]byte{directory(id).Bytes()},
 		Listeners:           []*metadatav1.Listener{{Name: "PLAINTEXT", Host: fmt.Sprintf("b%d", id), Port: 9092}},
-		Features:            []*metadatav1.Feature{{Name: FeatureName, MinLevel: 1, MaxLevel: 1}},
+		Features:            fsm.FeaturesProto(fsm.Supported()),
 	}
 	if rack, ok := w.racks[id]; ok {
 		req.Rack = &rack
@@ -97,6 +97,9 @@ func (w *world) spoilEndpoints(o options, req *controllerv1.RegisterRequest) {
 	}
 	if o.has("no-features") {
 		req.Features = nil
+	}
+	if o.has("old-features") {
+		req.Features = []*metadatav1.Feature{{Name: FeatureName, MinLevel: 1, MaxLevel: 1}}
 	}
 	if o.has("feature") { // feature=name,min,max
 		f := o.list("feature")
@@ -196,7 +199,7 @@ func (w *world) cmdFence(d *datadriven.TestData) string {
 
 func (w *world) cmdUnregister(d *datadriven.TestData) string {
 	req := &controllerv1.UnregisterBrokerRequest{BrokerId: toID(w.t, d.CmdArgs[0].Key)}
-	return tell(w, UnregisterBroker(w.img, w.env, req), nil)
+	return tell(w, rehearsed(w, UnregisterBroker, req), nil)
 }
 
 // cmdFailover makes another controller active: it knows the image and nothing else.
@@ -227,6 +230,9 @@ func (w *world) cmdRegisterController(d *datadriven.TestData) string {
 		DirectoryId:   directory(id).Bytes(),
 		IncarnationId: incarnation(id, byte(o.number("incarnation", 1))).Bytes(),
 		Listeners:     []*metadatav1.Listener{{Name: "CONTROLLER", Host: o.text("host", "c"), Port: uint32(o.number("port", 9093))}},
+	}
+	if o.has("features") {
+		rec.Features = fsm.FeaturesProto(fsm.Supported())
 	}
 	if o.has("no-directory") {
 		rec.DirectoryId = nil

@@ -28,8 +28,9 @@ func (w *world) cmdShow(d *datadriven.TestData) string {
 			continue
 		}
 		for i, p := range topic.Partitions() {
-			fmt.Fprintf(&b, "%s-%d: replicas %v, isr %v, leader %d, leader epoch %d, partition epoch %d%s%s\n", topic.Name(), i,
-				p.Replicas, p.ISR, p.Leader, p.LeaderEpoch, p.PartitionEpoch, when(p.Recovering, ", recovering"), when(p.AwaitingInventory, ", awaiting inventory"))
+			fmt.Fprintf(&b, "%s-%d: replicas %v, isr %v, leader %d, leader epoch %d, partition epoch %d%s%s%s\n", topic.Name(), i,
+				p.Replicas, p.ISR, p.Leader, p.LeaderEpoch, p.PartitionEpoch, when(p.Recovering, ", recovering"), when(p.AwaitingInventory, ", awaiting inventory"),
+				listsText(p))
 		}
 		for _, c := range w.img.Configs(fsm.TopicResource(topic.Name())) {
 			fmt.Fprintf(&b, "%s: %s=%s\n", topic.Name(), c.Key, c.Value)
@@ -76,7 +77,13 @@ func (w *world) recordText(r *metadatav1.Record) string {
 	case *metadatav1.Record_BrokerRegistrationChange:
 		return registrationChangeText(k.BrokerRegistrationChange)
 	case *metadatav1.Record_Config:
-		return fmt.Sprintf("config of topic %s: %s=%s", k.Config.GetResourceName(), k.Config.GetKey(), k.Config.GetValue())
+		return configText(k.Config)
+	case *metadatav1.Record_ClientQuota:
+		return quotaText(k.ClientQuota)
+	case *metadatav1.Record_FeatureLevel:
+		return fmt.Sprintf("feature %s: level %d", k.FeatureLevel.GetName(), k.FeatureLevel.GetLevel())
+	case *metadatav1.Record_ClearElr:
+		return "clear elr" + when(k.ClearElr.GetTopicName() != "", " of topic "+k.ClearElr.GetTopicName())
 	case *metadatav1.Record_ProducerIds:
 		return fmt.Sprintf("producer ids: next %d", k.ProducerIds.GetNextProducerId())
 	case *metadatav1.Record_ControllerRegistered:
@@ -96,6 +103,17 @@ func (w *world) partitionChangeText(p *metadatav1.PartitionChange) string {
 	}
 	if p.LeaderEpoch != nil {
 		said = append(said, fmt.Sprintf("leader epoch %d", p.GetLeaderEpoch()))
+	}
+	for _, l := range []struct {
+		name string
+		ids  *metadatav1.BrokerIDs
+	}{
+		{"replicas", p.Replicas}, {"adding", p.AddingReplicas}, {"removing", p.RemovingReplicas},
+		{"elr", p.EligibleLeaderReplicas}, {"last known", p.LastKnownElr},
+	} {
+		if l.ids != nil {
+			said = append(said, fmt.Sprintf("%s %v", l.name, l.ids.GetIds()))
+		}
 	}
 	if p.Recovering != nil {
 		said = append(said, fmt.Sprintf("recovering %t", p.GetRecovering()))

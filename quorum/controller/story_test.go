@@ -98,6 +98,7 @@ func (w *world) run(d *datadriven.TestData) string {
 		"producer-ids": w.cmdProducerIDs, "register-controller": w.cmdRegisterController,
 		"rebirth": w.cmdRebirth, "report": w.cmdReport, "elect-inventories": w.cmdElectInventories, "elect-awaiting": w.cmdElectAwaiting,
 		"awaiting": w.cmdAwaiting, "confirm": w.cmdConfirm, "strays": w.cmdStrays, "undelete": w.cmdUndelete,
+		"alter-config": w.cmdAlterConfig, "grow": w.cmdGrow, "reassign": w.cmdReassign, "quota": w.cmdQuota, "feature": w.cmdFeature,
 		"show": w.cmdShow,
 	}
 	command, ok := commands[d.Cmd]

@@ -36,7 +36,7 @@ func (w *world) cmdCreate(d *datadriven.TestData) string {
 		}
 		req.Topics = append(req.Topics, w.creatable(parsed))
 	}
-	return tell(w, CreateTopics(w.img, w.env, req), createReply)
+	return tell(w, rehearsed(w, CreateTopics, req), createReply)
 }
 
 func createReply(r *controllerv1.CreateTopicsResponse) string {
@@ -107,7 +107,7 @@ func (w *world) cmdDelete(d *datadriven.TestData) string {
 		}
 		req.Topics = append(req.Topics, item)
 	}
-	return tell(w, DeleteTopics(w.img, w.env, req), func(r *controllerv1.DeleteTopicsResponse) string {
+	return tell(w, rehearsed(w, DeleteTopics, req), func(r *controllerv1.DeleteTopicsResponse) string {
 		var b strings.Builder
 		for _, t := range r.GetTopics() {
 			if t.GetError() != nil {
@@ -234,7 +234,7 @@ func (w *world) cmdElect(d *datadriven.TestData) string {
 		name, index := w.partition(arg.Key)
 		req.Partitions = append(req.Partitions, &controllerv1.TopicPartition{Topic: name, PartitionId: index})
 	}
-	return tell(w, ElectLeaders(w.img, w.env, req), func(r *controllerv1.ElectLeadersResponse) string {
+	return tell(w, rehearsed(w, ElectLeaders, req), func(r *controllerv1.ElectLeadersResponse) string {
 		var b strings.Builder
 		for _, p := range r.GetPartitions() {
 			said := "elected"
