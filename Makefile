@@ -34,7 +34,7 @@ RACE := $(if $(HAVE_CC),-race,)
 
 # Packages whose tests run clusters of real processes go one after the other, after the rest: two clusters at a time on a small machine
 # measure each other. Both parts run even when the first one fails.
-PROCESS_TESTS := /cmd/(skiff|skiff/up|proctest|torture|endtoend|golden)$$
+PROCESS_TESTS := /cmd/(skiff|skiff/up|proctest|torture|endtoend|golden|powercut)$$
 define go_test
 @packages=$$(go list $(PKG)); status=0; \
 plain=$$(grep -vE '$(PROCESS_TESTS)' <<<"$$packages" || true); \
@@ -90,6 +90,10 @@ torture: ## the same for SECONDS=900 (SEED=42 OUT=docs/runs/x.md)
 .PHONY: mutants
 mutants: ## take one line of defence after another out of the sources, and see that a test notices (ARGS="-suite guard")
 	go run ./cmd/mutants $(ARGS)
+
+.PHONY: matrix
+matrix: ## kill processes at every write, sync, rename and removal of a file, and judge what is left (RUN narrows it)
+	SKIFF_POWERCUT=all go test -count=1 -v -timeout 120m -run '$(RUN)' ./cmd/powercut
 
 .PHONY: fuzz
 fuzz: ## run each fuzz target in turn for FUZZTIME (PKG, RUN narrow it)

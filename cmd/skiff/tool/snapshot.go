@@ -1,6 +1,7 @@
 package tool
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"time"
@@ -19,7 +20,7 @@ func snapshotCommand() *cobra.Command {
 	f := addFinder(cmd)
 	f.timeout = snapshotTimeout
 	cmd.PersistentFlags().Lookup("timeout").DefValue = snapshotTimeout.String()
-	cmd.AddCommand(f.snapshotSave(), f.snapshotVerify(), f.snapshotDiff(), f.snapshotRestore())
+	cmd.AddCommand(f.snapshotSave(), f.snapshotInspect(), f.snapshotTop(), f.snapshotVerify(), f.snapshotDiff(), f.snapshotRestore())
 	return cmd
 }
 
@@ -68,6 +69,13 @@ func position(lineage fsm.LineageID, offset int64) string {
 
 // badSnapshot words that a file is no sound snapshot.
 func badSnapshot(path string, err error) error {
+	var newer *fsm.NewerSnapshotError
+	if errors.As(err, &newer) {
+		return &config.ExitError{
+			Code: config.ExitFailed, Cause: fmt.Sprintf("%s was written by a newer version: %v", path, newer),
+			Fix: "use the version that wrote it, or a newer one", Err: err,
+		}
+	}
 	return &config.ExitError{
 		Code: config.ExitFailed, Cause: fmt.Sprintf("%s is no whole and sound snapshot: %v", path, err),
 		Fix: "take another file of the archive, or save a new one with skiff snapshot save", Err: err,

@@ -1,15 +1,18 @@
 package tool
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/skiffmq/skiff/cmd/config"
-	"github.com/skiffmq/skiff/cmd/skiff/compare"
 	"github.com/skiffmq/skiff/cmd/skiff/output"
 	"github.com/skiffmq/skiff/fsm"
 )
@@ -28,7 +31,34 @@ type diffSide struct {
 type diffed struct {
 	A diffSide `json:"a"`
 	B diffSide `json:"b"`
-	*compare.Difference
+	// Equal tells that nothing differs but how far the two are in their history.
+	Equal   bool     `json:"equal"`
+	Changes []change `json:"changes"`
+}
+
+// change is one thing that differs. Without a field the whole object is new (no A) or gone (no B).
+type change struct {
+	Kind  string `json:"kind"`
+	Name  string `json:"name"`
+	Field string `json:"field"`
+	A     string `json:"a"`
+	B     string `json:"b"`
+}
+
+// positions are the fields of the cluster that say how far an image is in its history. They move with every claim, which changes
+// nothing that a cluster does; both sides are printed with them anyway.
+var positions = []string{"next metadata offset", "epoch base", "controller epoch", "claim offset"}
+
+// differences are the changes from one image to another.
+func differences(a, b *fsm.Image) []change {
+	list := []change{}
+	for c := range fsm.Changes(a, b) {
+		if c.Kind == "cluster" && slices.Contains(positions, c.Field) {
+			continue
+		}
+		list = append(list, change{Kind: c.Kind, Name: c.Name, Field: c.Field, A: c.Old, B: c.New})
+	}
+	return list
 }
 
 func (f *finder) snapshotDiff() *cobra.Command {
@@ -79,14 +109,15 @@ func (f *finder) diff(ctx context.Context, w io.Writer, args []string, live bool
 	if err != nil {
 		return cannotCompare(err)
 	}
-	result := diffed{A: sideA, B: sideB, Difference: compare.Images(a, b)}
+	result := diffed{A: sideA, B: sideB, Changes: differences(a, b)}
+	result.Equal = len(result.Changes) == 0
 	if err := result.print(w, f.format); err != nil {
 		return err
 	}
 	if result.Equal {
 		return nil
 	}
-	return config.Failed("", "%s and %s differ: %s", sideA.Source, sideB.Source, result.Summary())
+	return config.Failed("", "%s and %s differ in %s", sideA.Source, sideB.Source, result.summary())
 }
 
 func (d diffed) print(w io.Writer, format output.Format) error {
@@ -99,10 +130,27 @@ func (d diffed) print(w io.Writer, format output.Format) error {
 	if err := output.Print(w, format, d, table); err != nil {
 		return err
 	}
-	if err := d.Text(w); err != nil {
+	out := bufio.NewWriter(w)
+	for _, c := range d.Changes {
+		fmt.Fprintln(out, fsm.Change{Kind: c.Kind, Name: c.Name, Field: c.Field, Old: c.A, New: c.B})
+	}
+	if err := out.Flush(); err != nil {
 		return config.Failed("", "print: %v", err)
 	}
 	return nil
+}
+
+// summary counts the changes of each kind, in one line.
+func (d diffed) summary() string {
+	counts := make(map[string]int)
+	for _, c := range d.Changes {
+		counts[c.Kind]++
+	}
+	var parts []string
+	for _, kind := range slices.Sorted(maps.Keys(counts)) {
+		parts = append(parts, fmt.Sprintf("%s: %d", kind, counts[kind]))
+	}
+	return strings.Join(parts, ", ")
 }
 
 // cannotCompare gives an error the exit code that diff has for trouble: 1 says that something differs.

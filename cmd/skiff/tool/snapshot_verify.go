@@ -72,7 +72,7 @@ func readCounted(path string, passed io.Writer) (img *fsm.Image, size int64, err
 		return nil, 0, err
 	}
 	defer f.Close()
-	at := &countingReader{r: bufio.NewReaderSize(io.TeeReader(f, passed), 1<<20)}
+	at := &countingReader{r: bufio.NewReaderSize(io.TeeReader(f, passed), 1<<16)}
 	if img, err = fsm.ReadSnapshot(at); err != nil {
 		return nil, at.n, errDamaged(at.n, err)
 	}
