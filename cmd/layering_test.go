@@ -63,6 +63,7 @@ var floors = []string{
 	"cmd/skiff/output",
 	"cmd/skiff/up",
 	"cmd/bench",
+	"cmd/skiff/explain",
 	"cmd/skiff/tool",
 	"cmd/skiff",
 	"cmd/proctest",

@@ -16,13 +16,17 @@ type SavedSnapshot = quorumv1.SaveSnapshotBegin
 // called once, before the first byte; it may be nil. The stream is as the node made it and not verified here; an error
 // says that it is not whole. A refusal is an *Error.
 func (c *Client) SaveSnapshot(ctx context.Context, addr string, w io.Writer, begun func(*SavedSnapshot)) (*SavedSnapshot, error) {
+	return c.saveSnapshot(ctx, addr, &quorumv1.SaveSnapshotRequest{}, w, begun)
+}
+
+func (c *Client) saveSnapshot(ctx context.Context, addr string, req *quorumv1.SaveSnapshotRequest, w io.Writer, begun func(*SavedSnapshot)) (*SavedSnapshot, error) {
 	ctx, cancel := c.bound(ctx)
 	defer cancel()
 	conn, err := c.pool.get(addr)
 	if err != nil {
 		return nil, err
 	}
-	stream, err := quorumv1.NewQuorumServiceClient(conn).SaveSnapshot(ctx, &quorumv1.SaveSnapshotRequest{})
+	stream, err := quorumv1.NewQuorumServiceClient(conn).SaveSnapshot(ctx, req)
 	if err != nil {
 		return nil, saveFailed(addr, err)
 	}

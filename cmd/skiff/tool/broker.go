@@ -1,6 +1,7 @@
 package tool
 
 import (
+	"context"
 	"slices"
 	"strconv"
 	"strings"
@@ -16,7 +17,7 @@ import (
 func brokerCommand() *cobra.Command {
 	cmd := group("broker", "Look at brokers as the quorum sees them")
 	f := addFinder(cmd)
-	cmd.AddCommand(f.brokerList(), f.brokerDescribe())
+	cmd.AddCommand(f.asOfFlag(f.brokerList()), f.asOfFlag(f.brokerDescribe()))
 	return cmd
 }
 
@@ -75,10 +76,17 @@ func (f *finder) brokerList() *cobra.Command {
 	}
 }
 
-// image is the state of the cluster that the flags name.
+// image is the state of the cluster that the flags name, now or as of the moment that they name.
 func (f *finder) image(cmd *cobra.Command) (*fsm.Image, error) {
 	ctx, cancel := f.within(cmd)
 	defer cancel()
+	return f.imageIn(ctx)
+}
+
+func (f *finder) imageIn(ctx context.Context) (*fsm.Image, error) {
+	if f.asOf != "" {
+		return f.imageAsOf(ctx, f.asOf)
+	}
 	c, controllers, err := f.quorum()
 	if err != nil {
 		return nil, err

@@ -29,6 +29,7 @@ type finder struct {
 	config      string
 	timeout     time.Duration
 	format      output.Format
+	asOf        string // the moment that a reading command looks at; empty for now
 }
 
 // errNoCluster is returned when nothing says which cluster is meant.

@@ -26,7 +26,7 @@ import (
 func topicCommand() *cobra.Command {
 	cmd := group("topic", "Create, list, describe and delete topics")
 	f := addFinder(cmd)
-	cmd.AddCommand(f.topicCreate(), f.topicList(), f.topicDescribe(), f.topicDelete())
+	cmd.AddCommand(f.topicCreate(), f.asOfFlag(f.topicList()), f.asOfFlag(f.topicDescribe()), f.topicDelete())
 	return cmd
 }
 
@@ -34,6 +34,10 @@ func topicCommand() *cobra.Command {
 func (f *finder) kafka(cmd *cobra.Command, do func(context.Context, *kadm.Client) error) error {
 	ctx, cancel := f.within(cmd)
 	defer cancel()
+	return f.kafkaWith(ctx, do)
+}
+
+func (f *finder) kafkaWith(ctx context.Context, do func(context.Context, *kadm.Client) error) error {
 	servers, err := f.brokers(ctx)
 	if err != nil {
 		return err
@@ -160,22 +164,30 @@ func (f *finder) topicList() *cobra.Command {
 	return &cobra.Command{
 		Use: "list", Short: "List topics", Args: none,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if f.asOf != "" {
+				return f.listAsOf(cmd)
+			}
 			return f.kafka(cmd, func(ctx context.Context, admin *kadm.Client) error {
 				topics, err := admin.ListTopicsWithInternal(ctx)
 				if err != nil {
 					return err
 				}
 				list := []topicSummary{}
-				table := output.Rows{Head: []string{"name", "id", "partitions", "replication factor", "under-replicated", "leaderless"}}
 				for _, t := range topics.Sorted() {
-					s := summarise(t)
-					list = append(list, s)
-					table.Add(s.Name, s.ID, s.Partitions, s.Replicas, s.UnderReplicated, s.Leaderless)
+					list = append(list, summarise(t))
 				}
-				return output.Print(cmd.OutOrStdout(), f.format, list, table)
+				return output.Print(cmd.OutOrStdout(), f.format, list, topicTable(list))
 			})
 		},
 	}
+}
+
+func topicTable(list []topicSummary) output.Rows {
+	table := output.Rows{Head: []string{"name", "id", "partitions", "replication factor", "under-replicated", "leaderless"}}
+	for _, s := range list {
+		table.Add(s.Name, s.ID, s.Partitions, s.Replicas, s.UnderReplicated, s.Leaderless)
+	}
+	return table
 }
 
 func summarise(t kadm.TopicDetail) topicSummary {
@@ -212,6 +224,9 @@ func (f *finder) topicDescribe() *cobra.Command {
 	return &cobra.Command{
 		Use: "describe NAME...", Short: "Describe topics and their partitions", Args: some,
 		RunE: func(cmd *cobra.Command, names []string) error {
+			if f.asOf != "" {
+				return f.describeAsOf(cmd, names)
+			}
 			return f.kafka(cmd, func(ctx context.Context, admin *kadm.Client) error {
 				topics, err := admin.ListTopicsWithInternal(ctx, names...)
 				if err != nil {
@@ -223,7 +238,7 @@ func (f *finder) topicDescribe() *cobra.Command {
 				}
 				var list []describedTopic
 				var failed failures
-				table := output.Rows{Head: []string{"topic", "partition", "leader", "leader epoch", "replicas", "isr", "offline", "configs"}}
+				table := describedHead()
 				for _, t := range topics.Sorted() {
 					if t.Err != nil {
 						failed.add(t.Topic, t.Err, "")
@@ -277,6 +292,10 @@ func describe(t kadm.TopicDetail, configs map[string]string) describedTopic {
 		})
 	}
 	return d
+}
+
+func describedHead() output.Rows {
+	return output.Rows{Head: []string{"topic", "partition", "leader", "leader epoch", "replicas", "isr", "offline", "configs"}}
 }
 
 func (d describedTopic) addTo(table *output.Rows) {
