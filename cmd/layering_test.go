@@ -60,6 +60,7 @@ var floors = []string{
 	"cmd/sim",
 	"cmd/verify",
 	"cmd/child",
+	"cmd/netns",
 	"cmd/skiff/output",
 	"cmd/skiff/up",
 	"cmd/bench",

@@ -33,6 +33,8 @@ type Options struct {
 	NoBrokers bool
 	// Set are lines key=value for every node's configuration.
 	Set []string
+	// Namespaces gives every node a network namespace of its own, so that its wires can be cut. See NeedNamespaces.
+	Namespaces bool
 	// Dir of the cluster's data; empty for a new one.
 	Dir string
 	// Binary is the skiff to run, for example one that was built with a tag; empty for that of the test run.
@@ -112,15 +114,22 @@ func (c *Cluster) Start() {
 func (c *Cluster) arguments(readyFile string) []string {
 	args := []string{"up", "--data", c.dir, "--ready-file", readyFile, "--wait", readyTimeout.String()}
 	if _, err := up.ReadState(c.dir); err != nil {
-		args = append(args, "--port", "0", "--controllers", count(c.options.Controllers), "--brokers", count(c.options.Brokers))
+		args = append(args, "--port", "0", "--controllers", count(c.options.Controllers), "--brokers", c.brokers())
 	}
-	if c.options.NoBrokers {
-		args[len(args)-1] = "0"
+	if c.options.Namespaces {
+		args = append(args, "--network-namespaces")
 	}
 	for _, line := range c.options.Set {
 		args = append(args, "--set", line)
 	}
 	return args
+}
+
+func (c *Cluster) brokers() string {
+	if c.options.NoBrokers {
+		return "0"
+	}
+	return count(c.options.Brokers)
 }
 
 // count words how many nodes of a kind there are.
@@ -213,6 +222,7 @@ func (c *Cluster) close() {
 	}
 	if c.t.Failed() {
 		c.kill()
+		c.unwire()
 		c.t.Logf("output of skiff up:\n%s", c.output.String())
 		return
 	}

@@ -95,6 +95,9 @@ func (n *nemesis) restore(ctx context.Context) error {
 		default:
 			errs = append(errs, n.system.do(ctx, node.Name, up.Restart))
 		}
+		if n.system.wired {
+			errs = append(errs, n.system.do(ctx, node.Name, up.Heal))
+		}
 	}
 	return errors.Join(errs...)
 }
@@ -122,6 +125,8 @@ func (n *nemesis) apply(ctx context.Context, f Fault) error {
 		err = n.strand(ctx, name, f)
 	case FillDisk:
 		err = n.fillDisk(ctx, name, f.For)
+	case Isolate, Blackhole, CutLink:
+		err = n.cut(ctx, name, f)
 	}
 	if err != nil {
 		return fmt.Errorf("%v (%s): %w", f, name, err)

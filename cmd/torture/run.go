@@ -3,6 +3,7 @@ package torture
 import (
 	"context"
 	"fmt"
+	"os"
 	"slices"
 	"testing"
 	"time"
@@ -10,6 +11,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/skiffmq/skiff/cmd/netns"
 	"github.com/skiffmq/skiff/cmd/proctest"
 	"github.com/skiffmq/skiff/cmd/verify"
 )
@@ -80,7 +82,8 @@ func (r *run) prepare() {
 	dir := proctest.NewDir(r.t)
 	kinds, disks := r.possible(dir)
 	r.report.Kinds = kinds
-	cluster := proctest.Start(r.t, proctest.Options{Dir: dir, Binary: r.options.Binary, Set: r.options.Set})
+	wired := slices.ContainsFunc(kinds, func(k Kind) bool { return slices.Contains(networkKinds, k) })
+	cluster := proctest.Start(r.t, proctest.Options{Dir: dir, Binary: r.options.Binary, Set: r.options.Set, Namespaces: wired})
 	must(createTopic(r.t.Context(), cluster.BootstrapServers()))
 	var err error
 	r.system, err = newSystem(r.t.Context(), cluster, topicName)
@@ -94,7 +97,7 @@ func (r *run) prepare() {
 }
 
 // possible are the kinds of fault that this machine can do, and the disks for those that need some. What is left out is said. strace
-// can be installed, so where everything must run its absence is an error; the right to mount a disk cannot.
+// and ip can be installed, so where everything must run their absence is an error, for root at least; the right to mount a disk cannot.
 func (r *run) possible(dir string) (kinds []Kind, disks *disks) {
 	r.t.Helper()
 	kinds = r.options.Kinds
@@ -111,6 +114,16 @@ func (r *run) possible(dir string) (kinds []Kind, disks *disks) {
 			r.t.Fatalf("no fault of the kind %q: %v", KillAtSyscall, err)
 		} else if err != nil {
 			kinds = r.without(kinds, KillAtSyscall, err)
+		}
+	}
+	for _, kind := range networkKinds {
+		if !slices.Contains(kinds, kind) {
+			continue
+		}
+		if err := netns.Possible(); err != nil && strict() && os.Geteuid() == 0 {
+			r.t.Fatalf("no fault of the kind %q: %v", kind, err)
+		} else if err != nil {
+			kinds = r.without(kinds, kind, err)
 		}
 	}
 	if slices.Contains(kinds, FillDisk) {

@@ -27,10 +27,31 @@ const (
 	Strand Kind = "strand"
 	// FillDisk leaves no room on the node's file system for a while.
 	FillDisk Kind = "fill disk"
+	// Isolate unplugs the node's cable for a while: nobody reaches it, clients included.
+	Isolate Kind = "isolate"
+	// Blackhole has what the node and all others send to each other vanish for a while, one way or both. Clients reach it.
+	Blackhole Kind = "blackhole"
+	// CutLink does the same between the node and one other.
+	CutLink Kind = "cut link"
 )
 
 // everyKind lists them.
-var everyKind = []Kind{Kill, Stop, Pause, KillAtSyscall, Strand, FillDisk}
+var everyKind = []Kind{Kill, Stop, Pause, KillAtSyscall, Strand, FillDisk, Isolate, Blackhole, CutLink}
+
+// networkKinds are done to the wires between nodes.
+var networkKinds = []Kind{Isolate, Blackhole, CutLink}
+
+// Way is what vanishes of the traffic between a node and others.
+type Way string
+
+// The ways.
+const (
+	BothWays Way = "both ways"
+	Outbound Way = "outbound"
+	Inbound  Way = "inbound"
+)
+
+var everyWay = []Way{BothWays, Outbound, Inbound}
 
 // Fault is one thing that is done to one node.
 type Fault struct {
@@ -46,6 +67,9 @@ type Fault struct {
 	// Calls are the system calls and Nth is which of them kills, for KillAtSyscall.
 	Calls string
 	Nth   int
+	// Way is what vanishes, for Blackhole and CutLink; Other is which of the other nodes is at the end of a CutLink.
+	Way   Way
+	Other int
 }
 
 // String gives the fault in words.
@@ -62,8 +86,14 @@ func (f Fault) String() string {
 	default:
 		fmt.Fprintf(&b, "broker #%d", f.Pick)
 	}
-	if f.Kind == KillAtSyscall {
+	switch f.Kind {
+	case KillAtSyscall:
 		fmt.Fprintf(&b, " number %d of %s,", f.Nth, f.Calls)
+	case Blackhole:
+		fmt.Fprintf(&b, " %s", f.Way)
+	case CutLink:
+		fmt.Fprintf(&b, " to node #%d of the others, %s,", f.Other, f.Way)
+	case Kill, Stop, Pause, Strand, FillDisk, Isolate:
 	}
 	fmt.Fprintf(&b, " for %v", f.For)
 	return b.String()
@@ -99,6 +129,8 @@ const (
 	nthMax       = 400
 	downMost     = 5 * time.Second
 	pauseMost    = 8 * time.Second
+	cutMost      = 8 * time.Second
+	othersMax    = 5 // nodes besides one
 	strandFor    = time.Second
 	restMost     = time.Second
 	overlapOneIn = 3
@@ -130,6 +162,8 @@ var allCards = []card{
 	{up.Quorum, Kill}, {up.Quorum, Pause}, {up.Quorum, Stop}, {up.Quorum, KillAtSyscall}, {up.Quorum, KillAtSyscall}, {up.Quorum, FillDisk},
 	{up.Broker, Kill}, {up.Broker, Pause}, {up.Broker, Stop}, {up.Broker, KillAtSyscall}, {up.Broker, KillAtSyscall}, {up.Broker, FillDisk},
 	{up.Broker, Strand},
+	{up.Quorum, Isolate}, {up.Quorum, Blackhole}, {up.Quorum, CutLink},
+	{up.Broker, Isolate}, {up.Broker, Blackhole}, {up.Broker, CutLink},
 }
 
 // NewSchedule returns the schedule of a seed for a topic with so many partitions, with the kinds that may be dealt.
@@ -198,6 +232,10 @@ func (s *Schedule) fault(c card) Fault {
 		f.Calls = syscallSets[s.rng.IntN(len(syscallSets))]
 		f.Nth = s.next(c, f.Calls)
 		f.For = s.upTo(0, downMost)
+	case Isolate, Blackhole, CutLink:
+		f.For = s.upTo(200*time.Millisecond, cutMost)
+		f.Way = everyWay[s.rng.IntN(len(everyWay))]
+		f.Other = s.rng.IntN(othersMax)
 	case Kill, Stop, FillDisk:
 		f.For = s.upTo(0, downMost)
 	}

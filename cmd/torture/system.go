@@ -10,6 +10,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/skiffmq/skiff/cmd/netns"
 	"github.com/skiffmq/skiff/cmd/proctest"
 	"github.com/skiffmq/skiff/cmd/skiff/up"
 	"github.com/skiffmq/skiff/cmd/verify"
@@ -31,6 +32,8 @@ type system struct {
 	nodes   []up.Node // by name, with addresses; what runs is asked for with node
 	views   map[string]*verify.View
 	topic   string
+	wires   netns.Network // if wired
+	wired   bool          // nodes have namespaces of their own
 }
 
 func newSystem(ctx context.Context, cluster *proctest.Cluster, topic string) (*system, error) {
@@ -42,6 +45,11 @@ func newSystem(ctx context.Context, cluster *proctest.Cluster, topic string) (*s
 	if s.nodes, err = s.control.List(ctx); err != nil {
 		return nil, err
 	}
+	state, err := up.ReadState(cluster.Dir())
+	if err != nil {
+		return nil, err
+	}
+	s.wires, s.wired = state.Wires()
 	for _, n := range s.ofRole(up.Broker) {
 		if s.views[n.Name], err = verify.NewView(n.Addresses[0]); err != nil {
 			return nil, err

@@ -26,6 +26,8 @@ func nodeCommand() *cobra.Command {
 		{up.Pause, "Freeze nodes with SIGSTOP"},
 		{up.Resume, "Let paused nodes go on (SIGCONT)"},
 		{up.Restart, "Start nodes, stopping them first if they run"},
+		{up.Isolate, "Unplug the cables of nodes: they reach nobody, nobody reaches them (skiff up --network-namespaces)"},
+		{up.Heal, "Plug the cables of nodes in again, and undo every other cut of their wires"},
 	} {
 		cmd.AddCommand(f.verb(v.verb, v.short))
 	}

@@ -44,6 +44,7 @@ P+1+100(i-1).`,
 	f.IntVar(&o.Brokers, "brokers", 3, "number of brokers")
 	f.StringVar(&o.Data, "data", dataDefault(), "`DIRECTORY` of the cluster (SKIFF_DATA)")
 	f.IntVar(&o.Port, "port", 9092, "base of the ports; 0 picks free ones and keeps them")
+	f.BoolVar(&o.Namespaces, "network-namespaces", false, "give every node a network namespace of its own, so that skiff node isolate can cut it off (Linux, root)")
 	f.StringVar(&o.ReadyFile, "ready-file", "", "`FILE` to write as JSON when every node is ready")
 	f.StringArrayVar(&o.Set, "set", nil, "`KEY=VALUE` for every node's configuration, may be repeated")
 	f.DurationVar(&o.Wait, "wait", time.Minute, "longest time until every node is ready")

@@ -71,11 +71,22 @@ func (c *cluster) handleVerb(w http.ResponseWriter, r *http.Request) {
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), controlTimeout)
 	defer cancel()
-	if err := n.do(ctx, r.PathValue("verb"), r.URL.Query().Has("force")); err != nil {
+	if err := c.obey(ctx, n, r.PathValue("verb"), r.URL.Query().Has("force")); err != nil {
 		c.refuse(w, err)
 		return
 	}
 	c.reply(w, c.describe(n))
+}
+
+// obey carries out a verb on the wires of a node here, and leaves every other to the node.
+func (c *cluster) obey(ctx context.Context, n *node, verb string, force bool) error {
+	switch verb {
+	case Isolate:
+		return c.wires.isolate(n.spec.Name)
+	case Heal:
+		return c.wires.heal(n.spec.Name)
+	}
+	return n.do(ctx, verb, force)
 }
 
 func (c *cluster) reply(w http.ResponseWriter, value any) {

@@ -17,6 +17,7 @@ const logBytesMax = 64 << 20
 type launcher struct {
 	executable string
 	children   *child.Starter
+	network    *network // nil without namespaces
 }
 
 // start starts a node; what it writes goes to the end of its log.
@@ -26,7 +27,11 @@ func (l *launcher) start(s Spec, where layout) (*exec.Cmd, error) {
 		return nil, err
 	}
 	defer logFile.Close()
-	cmd := exec.Command(l.executable, daemon(s.Role), "--config", where.conf(s.Name))
+	line := []string{l.executable, daemon(s.Role), "--config", where.conf(s.Name)}
+	if l.network != nil {
+		line = l.network.wires.Command(s.Name, line...)
+	}
+	cmd := exec.Command(line[0], line[1:]...)
 	cmd.Stdout, cmd.Stderr = logFile, logFile
 	cmd.Env = childEnvironment(os.Environ())
 	if err := l.children.Start(cmd); err != nil {

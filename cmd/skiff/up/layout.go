@@ -18,8 +18,8 @@ const (
 	Broker = "broker"
 )
 
-// host is where everything listens: nothing of `up` is meant for other machines.
-const host = "127.0.0.1"
+// loopback is where everything listens that has no namespace of its own: nothing of `up` is meant for other machines.
+const loopback = "127.0.0.1"
 
 // Sizes of a cluster that one machine is asked to carry.
 const (
@@ -39,6 +39,8 @@ type Spec struct {
 	Role string `json:"role"`
 	// ID is the node id.
 	ID int32 `json:"id"`
+	// Host is where it listens if it has a network namespace of its own, else empty.
+	Host string `json:"host,omitempty"`
 	// Port of the quorum or of the clients.
 	Port int `json:"port"`
 	// AdminPort of the admin HTTP server.
@@ -46,10 +48,17 @@ type Spec struct {
 }
 
 // Address is host:port of the node.
-func (s Spec) Address() string { return net.JoinHostPort(host, strconv.Itoa(s.Port)) }
+func (s Spec) Address() string { return net.JoinHostPort(s.host(), strconv.Itoa(s.Port)) }
 
 // Admin is host:port of its admin server.
-func (s Spec) Admin() string { return net.JoinHostPort(host, strconv.Itoa(s.AdminPort)) }
+func (s Spec) Admin() string { return net.JoinHostPort(s.host(), strconv.Itoa(s.AdminPort)) }
+
+func (s Spec) host() string {
+	if s.Host == "" {
+		return loopback
+	}
+	return s.Host
+}
 
 // layout is where things are in DATA.
 type layout struct{ dir string }

@@ -39,6 +39,12 @@ const (
 	Restart = "restart"
 )
 
+// Verbs that are done to the wires of a node, if it has a network namespace of its own.
+const (
+	Isolate = "isolate"
+	Heal    = "heal"
+)
+
 // View is what is known of a node's process.
 type View struct {
 	// State is one of the states above.
@@ -144,7 +150,7 @@ func (n *node) obey(c command) error {
 		n.inRow = 0
 		return n.start()
 	}
-	return config.Usage("kill, stop, pause, resume or restart", "unknown verb %q", c.verb)
+	return config.Usage("kill, stop, pause, resume, restart, isolate or heal", "unknown verb %q", c.verb)
 }
 
 // start starts the process.

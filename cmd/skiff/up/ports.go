@@ -33,7 +33,7 @@ func freePorts(list []Spec) error {
 	pick := func() (int, error) {
 		for range freePortTries {
 			port := freePortLeast + rand.IntN(most-freePortLeast)
-			l, err := net.Listen("tcp", net.JoinHostPort(host, strconv.Itoa(port)))
+			l, err := net.Listen("tcp", net.JoinHostPort(loopback, strconv.Itoa(port)))
 			if err == nil {
 				held = append(held, l)
 				return port, nil
@@ -74,6 +74,9 @@ func ephemeralLeast() int {
 func checkPorts(list []Spec) error {
 	var taken []string
 	for _, s := range list {
+		if s.Host != "" {
+			continue // its ports are its own
+		}
 		for _, address := range []string{s.Address(), s.Admin()} {
 			l, err := net.Listen("tcp", address)
 			switch {

@@ -34,6 +34,8 @@ type Node struct {
 
 	View
 
+	// Isolated tells that its cable is unplugged.
+	Isolated bool `json:"isolated,omitempty"`
 	// Addresses are host:port of its listeners.
 	Addresses []string `json:"addresses"`
 	// Admin is host:port of its admin server.
@@ -47,7 +49,7 @@ type Node struct {
 // describe gathers what is known of a node.
 func (c *cluster) describe(n *node) Node {
 	return Node{
-		Name: n.spec.Name, Role: n.spec.Role, ID: n.spec.ID, View: *n.view.Load(), Addresses: []string{n.spec.Address()},
+		Name: n.spec.Name, Role: n.spec.Role, ID: n.spec.ID, View: *n.view.Load(), Isolated: c.wires.isolated(n.spec.Name), Addresses: []string{n.spec.Address()},
 		Admin: n.spec.Admin(), Data: c.where.data(n.spec.Name), Log: c.where.log(n.spec.Name),
 	}
 }
@@ -89,7 +91,11 @@ func (c *cluster) announce() error {
 func Table(nodes []Node) output.Rows {
 	table := output.Rows{Head: []string{"name", "role", "id", "state", "pid", "address", "admin", "restarts", "last exit"}}
 	for _, n := range nodes {
-		table.Add(n.Name, n.Role, n.ID, n.State, n.PID, n.Addresses[0], n.Admin, n.Restarts, n.LastExit)
+		state := n.State
+		if n.Isolated {
+			state += ", isolated"
+		}
+		table.Add(n.Name, n.Role, n.ID, state, n.PID, n.Addresses[0], n.Admin, n.Restarts, n.LastExit)
 	}
 	return table
 }

@@ -23,6 +23,8 @@ type State struct {
 	Base int `json:"base"`
 	// Initialised tells that the quorum has been initialised.
 	Initialised bool `json:"initialised"`
+	// Network is the number of the cluster's network, if its nodes have namespaces of their own.
+	Network *int `json:"network,omitempty"`
 	// Nodes in the order in which they are started.
 	Nodes []Spec `json:"nodes"`
 }
@@ -133,6 +135,8 @@ func (o Options) extend(old State) (State, error) {
 		return State{}, config.Usage(fix, "--brokers %d: the cluster in %s has %d already", o.Brokers, o.Data, brokers)
 	case o.Port != Unset && o.Port != old.Base:
 		return State{}, config.Usage(fix, "--port %d: the cluster in %s has base %d", o.Port, o.Data, old.Base)
+	case o.Namespaces && old.Network == nil:
+		return State{}, config.Usage(fix, "--network-namespaces: the nodes in %s have none", o.Data)
 	case o.Brokers == Unset || o.Brokers == brokers:
 		return old, nil
 	}

@@ -29,6 +29,8 @@ type Options struct {
 	Controllers, Brokers int
 	// Port is the base of the ports, 0 to pick free ones; Unset means 9092, or as before.
 	Port int
+	// Namespaces gives each node of a new cluster a network namespace of its own, so that it can be cut off.
+	Namespaces bool
 	// ReadyFile is written when every node is ready; empty for none.
 	ReadyFile string
 	// Set are lines key=value for every node's configuration.
@@ -51,11 +53,12 @@ func Run(ctx, abort context.Context, o Options) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, lock.release()) }()
-	state, err := o.prepare(where)
+	state, wires, err := o.prepare(where)
 	if err != nil {
 		return err
 	}
-	c := newCluster(abort, o, where, state)
+	defer func() { err = errors.Join(err, wires.remove()) }()
+	c := newCluster(abort, o, where, state, wires)
 	defer func() {
 		stopErr := c.stop()
 		if err == nil {
@@ -95,35 +98,45 @@ func (o *Options) open() (layout, *lock, error) {
 	return where, lock, err
 }
 
-// prepare decides which nodes there are and writes their configuration; nothing is started.
-func (o Options) prepare(where layout) (State, error) {
+// prepare decides which nodes there are and writes their configuration; nothing is started, but the wires lie.
+func (o Options) prepare(where layout) (state State, wires *network, err error) {
 	if o.ReadyFile != "" {
 		if err := os.Remove(o.ReadyFile); err != nil && !errors.Is(err, os.ErrNotExist) {
-			return State{}, config.Failed("choose another --ready-file", "%v", err)
+			return State{}, nil, config.Failed("choose another --ready-file", "%v", err)
+		}
+	}
+	for _, line := range o.Set {
+		if key, _, ok := strings.Cut(line, "="); !ok || strings.TrimSpace(key) == "" {
+			return State{}, nil, config.Usage("write --set key=value", "--set %q is not key=value", line)
 		}
 	}
 	old, exists, err := readState(where.state())
 	if err != nil {
-		return State{}, err
+		return State{}, nil, err
 	}
-	state, err := o.plan(old, exists)
-	if err != nil {
-		return State{}, err
+	if state, err = o.plan(old, exists); err != nil {
+		return State{}, nil, err
 	}
+	if state, wires, err = o.wire(state, exists); err != nil {
+		return State{}, nil, err
+	}
+	if err = o.configure(where, state); err != nil {
+		err = errors.Join(err, wires.remove())
+	}
+	return state, wires, err
+}
+
+// configure writes the configuration of every node and the state.
+func (o Options) configure(where layout, state State) error {
 	if err := checkPorts(state.Nodes); err != nil {
-		return State{}, err
-	}
-	for _, line := range o.Set {
-		if key, _, ok := strings.Cut(line, "="); !ok || strings.TrimSpace(key) == "" {
-			return State{}, config.Usage("write --set key=value", "--set %q is not key=value", line)
-		}
+		return err
 	}
 	for _, s := range state.Nodes {
 		if err := writeFile(where.conf(s.Name), []byte(where.properties(s, state.Nodes, o.Set))); err != nil {
-			return State{}, err
+			return err
 		}
 	}
-	return state, state.write(where.state())
+	return state.write(where.state())
 }
 
 // cluster is the nodes of one run of `up`.
@@ -132,6 +145,7 @@ type cluster struct {
 	where   layout
 	state   State
 	launch  *launcher
+	wires   *network // nil without namespaces
 	nodes   []*node
 	byName  map[string]*node
 	quit    chan struct{}
@@ -139,8 +153,11 @@ type cluster struct {
 	stderr  sync.Mutex // guards options.Stderr
 }
 
-func newCluster(abort context.Context, o Options, where layout, state State) *cluster {
-	c := &cluster{options: o, where: where, state: state, launch: &launcher{executable: o.Executable, children: child.NewStarter()}, byName: make(map[string]*node), quit: make(chan struct{})}
+func newCluster(abort context.Context, o Options, where layout, state State, wires *network) *cluster {
+	c := &cluster{
+		options: o, where: where, state: state, wires: wires, byName: make(map[string]*node), quit: make(chan struct{}),
+		launch: &launcher{executable: o.Executable, children: child.NewStarter(), network: wires},
+	}
 	for _, s := range state.Nodes {
 		n := &node{spec: s, where: where, launch: c.launch, report: c.report, probe: probePID, abort: abort, commands: make(chan command), state: Stopped}
 		n.view.Store(&View{State: Stopped})
