@@ -34,7 +34,7 @@ RACE := $(if $(HAVE_CC),-race,)
 
 # Packages whose tests run clusters of real processes go one after the other, after the rest: two clusters at a time on a small machine
 # measure each other. Both parts run even when the first one fails.
-PROCESS_TESTS := /cmd/(skiff|skiff/up|proctest|torture|endtoend|golden|powercut)$$
+PROCESS_TESTS := /cmd/(skiff|skiff/up|proctest|torture|endtoend|restoretest|golden|powercut)$$
 define go_test
 @packages=$$(go list $(PKG)); status=0; \
 plain=$$(grep -vE '$(PROCESS_TESTS)' <<<"$$packages" || true); \

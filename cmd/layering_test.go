@@ -73,6 +73,7 @@ var floors = []string{
 	"cmd/mutants",
 	"cmd/torture",
 	"cmd/endtoend",
+	"cmd/restoretest",
 	"cmd",
 }
 
