@@ -134,7 +134,7 @@ func (c *configuring) brokerResource(name string) (fsm.ConfigResource, *controll
 	_, broker := c.img.Broker(id)
 	_, controller := c.img.Controller(id)
 	if !broker && !controller {
-		return fsm.ConfigResource{}, itemError(controllerv1.ErrorCode_ERROR_CODE_BROKER_ID_NOT_REGISTERED, "no broker %d is registered", id)
+		return fsm.ConfigResource{}, itemError(controllerv1.ErrorCode_ERROR_CODE_INVALID_REQUEST, "no broker %d is registered", id)
 	}
 	return fsm.BrokerResource(strconv.FormatInt(n, 10)), nil
 }
