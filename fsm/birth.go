@@ -10,8 +10,10 @@ import (
 // no call with it is served, and the broker registers anew, also the same incarnation.
 const VoidEpoch int64 = -1
 
-// What a birth adds to the numbers of the lineage before. The snapshot may be older than what brokers and clients have
-// seen, and by how much nobody knows; the steps are wider than any lineage gets in its life.
+// What a birth adds to the numbers of the image, for each lineage number that it goes on by. The image may be older than
+// what brokers and clients have seen, and by how much nobody knows; the steps are wider than any lineage gets in its life.
+// They are taken for each number because one file may be restored twice: what the first of the two lineages gave out is
+// then not in it, and the second is told of the first by its number.
 const (
 	// lineageOffsets is the number of metadata offsets that belong to each lineage number.
 	lineageOffsets = 1 << 44
@@ -53,7 +55,7 @@ func Rebirth(img *Image, b Birth) (*Image, error) {
 		a.brokers.Set(b.ID, b.reborn())
 	}
 	for t := range img.Topics() {
-		if err := a.addReborn(t); err != nil {
+		if err := a.addReborn(t, g.lineage.ID.Number-img.lineage.ID.Number); err != nil {
 			return nil, fmt.Errorf("rebirth: %w", err)
 		}
 	}
@@ -85,7 +87,8 @@ func (g *guard) reborn(b Birth) (guard, error) {
 	}
 	next := max(g.nextOffset, b.KnownNextOffset, int64(number)*lineageOffsets)
 	epochBase := max(g.controllerEpoch, g.epochBase, b.KnownEpoch, int64(number)*lineageEpochs)
-	if next > math.MaxInt64-lineageOffsets || epochBase > math.MaxInt64-2*lineageEpochs || g.nextProducerID > math.MaxInt64-lineageProducerIDs {
+	producerIDs := int64(number-g.lineage.ID.Number) * lineageProducerIDs //nolint:gosec // maxLineageNumber bounds it
+	if next > math.MaxInt64-lineageOffsets || epochBase > math.MaxInt64-2*lineageEpochs || g.nextProducerID > math.MaxInt64-producerIDs {
 		return guard{}, fmt.Errorf("next metadata offset %d, controller epoch %d or next producer id %d leaves no room", next, epochBase, g.nextProducerID)
 	}
 	return guard{
@@ -98,7 +101,7 @@ func (g *guard) reborn(b Birth) (guard, error) {
 		epochBase:       epochBase + lineageEpochs,
 		claimOffset:     -1,
 		lastBatchTimeMs: g.lastBatchTimeMs,
-		nextProducerID:  g.nextProducerID + lineageProducerIDs,
+		nextProducerID:  g.nextProducerID + producerIDs,
 		unconfirmed:     true,
 	}, nil
 }
@@ -129,10 +132,10 @@ func (b *Broker) reborn() *Broker {
 }
 
 // addReborn takes a topic over with no leader and no ISR.
-func (a *assembly) addReborn(t *Topic) error {
+func (a *assembly) addReborn(t *Topic, lineages uint64) error {
 	a.beginTopic(t.id, t.name)
 	for i, p := range t.Partitions() {
-		if err := p.forget(); err != nil {
+		if err := p.forget(lineages); err != nil {
 			return fmt.Errorf("%s: %w", partitionName{t.name, i}, err)
 		}
 		a.addPartition(&p)
@@ -140,13 +143,14 @@ func (a *assembly) addReborn(t *Topic) error {
 	return nil
 }
 
-// forget takes from a partition what only the lineage before can vouch for.
-func (p *Partition) forget() error {
-	if max(p.LeaderEpoch, p.PartitionEpoch) > math.MaxInt32-2*partitionEpochs {
+// forget takes from a partition what only the lineages before can vouch for.
+func (p *Partition) forget(lineages uint64) error {
+	if lineages >= math.MaxInt32/partitionEpochs || uint64(max(p.LeaderEpoch, p.PartitionEpoch)) > math.MaxInt32-(lineages+1)*partitionEpochs { //nolint:gosec // epochs are not negative
 		return fmt.Errorf("leader epoch %d or partition epoch %d leaves no room for a new lineage", p.LeaderEpoch, p.PartitionEpoch)
 	}
-	p.LeaderEpoch += partitionEpochs
-	p.PartitionEpoch += partitionEpochs
+	step := int32(lineages) * partitionEpochs //nolint:gosec // bounded above
+	p.LeaderEpoch += step
+	p.PartitionEpoch += step
 	p.Leader, p.ISR, p.ELR, p.LastKnownELR = NoLeader, nil, nil, nil
 	p.Recovering, p.AwaitingInventory = false, true
 	return nil

@@ -118,6 +118,16 @@ func TestRebirthCountsOnWitnesses(t *testing.T) {
 	if born.Lineage().ID.Number != 2 || born.NextOffset() != 2<<44 || born.EpochBase() != 3<<20 || born.NextProducerID() != 1000+1<<32 {
 		t.Fatal(Describe(born))
 	}
+	// A file that is restored again does not give out what the lineage between has given out.
+	again, err := Rebirth(img, Birth{ClusterID: img.ClusterID(), UUID: uuid(9), Number: 3})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, _ := born.Partition(PartitionID{Topic: uuid(10)})
+	q, _ := again.Partition(PartitionID{Topic: uuid(10)})
+	if again.NextProducerID() != born.NextProducerID()+1<<32 || q.LeaderEpoch != p.LeaderEpoch+1<<16 || q.PartitionEpoch != p.PartitionEpoch+1<<16 {
+		t.Fatalf("%s\n%s", Describe(born), Describe(again))
+	}
 	if a := born.Lineage().Ancestors; len(a) != 1 || a[0].UUID != img.Lineage().ID.UUID || a[0].ForkOffset != img.NextOffset() {
 		t.Fatal(born.Lineage())
 	}
@@ -135,6 +145,7 @@ func TestRebirthRefuses(t *testing.T) {
 		"the uuid of now":         {birth: func(b *Birth) { b.UUID = sound.Lineage().ID.UUID }},
 		"an ancestor's uuid":      {spoil: func(i *Image) { i.lineage.Ancestors = []Ancestor{{UUID: uuid(8)}} }},
 		"the number of now":       {birth: func(b *Birth) { b.Number = 1 }},
+		"a number too far off":    {birth: func(b *Birth) { b.Number = 1 << 15 }},
 		"a number without end":    {birth: func(b *Birth) { b.Number = maxLineageNumber + 1 }},
 		"offsets without end":     {birth: func(b *Birth) { b.KnownNextOffset = math.MaxInt64 }},
 		"epochs without end":      {birth: func(b *Birth) { b.KnownEpoch = math.MaxInt64 }},
