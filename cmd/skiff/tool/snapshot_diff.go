@@ -33,11 +33,11 @@ type diffed struct {
 	B diffSide `json:"b"`
 	// Equal tells that nothing differs but how far the two are in their history.
 	Equal   bool     `json:"equal"`
-	Changes []change `json:"changes"`
+	Changes []diffChange `json:"changes"`
 }
 
-// change is one thing that differs. Without a field the whole object is new (no A) or gone (no B).
-type change struct {
+// diffChange is one thing that differs. Without a field the whole object is new (no A) or gone (no B).
+type diffChange struct {
 	Kind  string `json:"kind"`
 	Name  string `json:"name"`
 	Field string `json:"field"`
@@ -50,13 +50,13 @@ type change struct {
 var positions = []string{"next metadata offset", "epoch base", "controller epoch", "claim offset"}
 
 // differences are the changes from one image to another.
-func differences(a, b *fsm.Image) []change {
-	list := []change{}
+func differences(a, b *fsm.Image) []diffChange {
+	list := []diffChange{}
 	for c := range fsm.Changes(a, b) {
 		if c.Kind == "cluster" && slices.Contains(positions, c.Field) {
 			continue
 		}
-		list = append(list, change{Kind: c.Kind, Name: c.Name, Field: c.Field, A: c.Old, B: c.New})
+		list = append(list, diffChange{Kind: c.Kind, Name: c.Name, Field: c.Field, A: c.Old, B: c.New})
 	}
 	return list
 }
