@@ -274,7 +274,8 @@ func (f *fetcher) request(items []fetchItem, wait time.Duration) *kmsg.FetchRequ
 	req := kmsg.NewPtrFetchRequest()
 	req.Version = wire.ReplicaFetchVersion
 	req.ReplicaState.ID, req.ReplicaState.Epoch = f.m.cfg.NodeID, f.m.cfg.BrokerEpoch()
-	req.MaxWaitMillis, req.MinBytes, req.MaxBytes = int32(wait.Milliseconds()), 1, fetchBytesMax
+	// Rounded up: what is left of a rest is less than a millisecond in the end, and must not be spent asking.
+	req.MaxWaitMillis, req.MinBytes, req.MaxBytes = int32((wait + time.Millisecond - 1).Milliseconds()), 1, fetchBytesMax
 	req.SessionID, req.SessionEpoch = 0, -1
 	topics := map[fsm.UUID]int{}
 	for _, item := range items {
