@@ -15,9 +15,9 @@ import (
 
 // brokerCommand asks the quorum, which also knows the brokers that are down.
 func brokerCommand() *cobra.Command {
-	cmd := group("broker", "Look at brokers as the quorum sees them")
+	cmd := group("broker", "Look at brokers as the quorum sees them, or forget one")
 	f := addFinder(cmd)
-	cmd.AddCommand(f.asOfFlag(f.brokerList()), f.asOfFlag(f.brokerDescribe()))
+	cmd.AddCommand(f.asOfFlag(f.brokerList()), f.asOfFlag(f.brokerDescribe()), f.brokerUnregister())
 	return cmd
 }
 

@@ -9,9 +9,10 @@ import (
 	"github.com/skiffmq/skiff/cmd/skiff/output"
 )
 
-// configCommand checks and explains configurations. The flags of a node depend on its role, so each verb has a command a role.
+// configCommand checks and explains configurations of nodes, and shows and changes those of a running cluster. The flags of a
+// node depend on its role, so the verbs about nodes have a command a role.
 func configCommand() *cobra.Command {
-	cmd := group("config", "Check and explain the configuration of a node")
+	cmd := group("config", "Check and explain the configuration of a node, or change those of a cluster")
 	check := group("check", "Judge a configuration as the node would when it starts")
 	show := group("print", "Print every key of a node, its value and where that came from")
 	for _, role := range []config.Role{config.RoleQuorum, config.RoleBroker} {
@@ -19,6 +20,7 @@ func configCommand() *cobra.Command {
 		show.AddCommand(printCommand(role))
 	}
 	cmd.AddCommand(check, show)
+	cmd.AddCommand(configVerbs()...)
 	return cmd
 }
 

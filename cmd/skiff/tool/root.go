@@ -33,7 +33,7 @@ func Command() *cobra.Command {
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return &config.ExitError{Code: config.ExitUsage, Cause: err.Error(), Fix: cmd.CommandPath() + " --help", Err: err}
 	})
-	root.AddCommand(upCommand(), nodeCommand(), quorumCommand(), brokerCommand(), topicCommand(), electCommand(), snapshotCommand(), logCommand(), historyCommand(), explainCommand(), benchCommand(), configCommand(), versionCommand())
+	root.AddCommand(upCommand(), nodeCommand(), quorumCommand(), brokerCommand(), topicCommand(), reassignCommand(), electCommand(), featureCommand(), snapshotCommand(), logCommand(), historyCommand(), explainCommand(), benchCommand(), configCommand(), versionCommand())
 	root.AddCommand(daemons()...)
 	return root
 }

@@ -24,9 +24,9 @@ import (
 
 // topicCommand asks brokers over Kafka's own protocol, so it sees what any client sees and works with any Kafka.
 func topicCommand() *cobra.Command {
-	cmd := group("topic", "Create, list, describe and delete topics")
+	cmd := group("topic", "Create, list, describe, alter and delete topics")
 	f := addFinder(cmd)
-	cmd.AddCommand(f.topicCreate(), f.asOfFlag(f.topicList()), f.asOfFlag(f.topicDescribe()), f.topicDelete())
+	cmd.AddCommand(f.topicCreate(), f.asOfFlag(f.topicList()), f.asOfFlag(f.topicDescribe()), f.topicAlter(), f.topicDelete())
 	return cmd
 }
 
@@ -69,6 +69,7 @@ type createdTopic struct {
 func (f *finder) topicCreate() *cobra.Command {
 	partitions, replicas := int32(-1), int16(-1)
 	var settings []string
+	dryRun := false
 	cmd := &cobra.Command{
 		Use: "create NAME...", Short: "Create topics", Args: some,
 		Example: "  skiff topic create orders --partitions 6 --replication-factor 3 --config min.insync.replicas=2",
@@ -76,6 +77,9 @@ func (f *finder) topicCreate() *cobra.Command {
 			configs, err := parseSettings(settings)
 			if err != nil {
 				return err
+			}
+			if dryRun {
+				return f.rehearseCreate(cmd, names, partitions, replicas, configs)
 			}
 			return f.kafka(cmd, func(ctx context.Context, admin *kadm.Client) error {
 				answers, err := admin.CreateTopics(ctx, partitions, replicas, configs, names...)
@@ -100,7 +104,7 @@ func (f *finder) topicCreate() *cobra.Command {
 	cmd.Flags().Int32Var(&partitions, "partitions", -1, "number of partitions; -1 for the cluster's default")
 	cmd.Flags().Int16Var(&replicas, "replication-factor", -1, "replicas of each partition; -1 for the cluster's default")
 	cmd.Flags().StringArrayVar(&settings, "config", nil, "`KEY=VALUE` of the topic, may be repeated")
-	return cmd
+	return dryRunFlag(cmd, &dryRun)
 }
 
 // parseSettings reads KEY=VALUE, each key once.
@@ -318,10 +322,13 @@ func ids(list []int32) string {
 }
 
 func (f *finder) topicDelete() *cobra.Command {
-	var yes bool
+	var yes, dryRun bool
 	cmd := &cobra.Command{
 		Use: "delete NAME...", Short: "Delete topics and all their records", Args: some,
 		RunE: func(cmd *cobra.Command, names []string) error {
+			if dryRun {
+				return f.rehearseDelete(cmd, names)
+			}
 			if !yes {
 				if err := confirm(cmd, fmt.Sprintf("delete %s with all records?", strings.Join(names, ", "))); err != nil {
 					return err
@@ -348,7 +355,7 @@ func (f *finder) topicDelete() *cobra.Command {
 		},
 	}
 	cmd.Flags().BoolVar(&yes, "yes", false, "do not ask")
-	return cmd
+	return dryRunFlag(cmd, &dryRun)
 }
 
 // confirm asks a person; a script, which has no terminal, is not asked.
