@@ -9,7 +9,7 @@ import (
 	"github.com/skiffmq/skiff/fsm"
 )
 
-// Metadata, key 3, versions 0 to 12: brokers, topics, leaders, as this broker's image has them.
+// Metadata, key 3, versions 0 to 13: brokers, topics, leaders, as this broker's image has them.
 //
 // All addresses are those of the listener that the request came in on; a broker that does not advertise it is not named.
 // Fenced brokers are not offered, and count as offline replicas. The controller id is a broker that answers admin
@@ -21,11 +21,12 @@ import (
 // request for all topics creates nothing.
 //
 // Topic ids are told from version 10 on, and asked for from version 12 on (KIP-516): before that a request by id is
-// INVALID_REQUEST, as in Kafka. Clients fetch by name all the same, because Fetch is advertised below version 13.
+// INVALID_REQUEST, as in Kafka. Clients fetch by name all the same, because Fetch is advertised below version 13. Version 13
+// can tell clients to bootstrap anew (KIP-1102), which this broker never does.
 var metadataAPI = api{
 	key:        3,
-	advertised: versions(0, 12),
-	served:     versions(0, 12),
+	advertised: versions(0, 13),
+	served:     versions(0, 13),
 	handle:     handled((*Server).metadata),
 }
 

@@ -29,8 +29,8 @@ func TestApiVersionsListsTheTable(t *testing.T) {
 func checkM1Range(t *testing.T, got []kmsg.ApiVersionsResponseApiKey) {
 	t.Helper()
 	want := map[int16]wire.VersionRange{
-		0: {Min: 0, Max: 9}, 1: {Min: 4, Max: 12}, 2: {Min: 1, Max: 7}, 3: {Min: 0, Max: 12}, 10: {Min: 0, Max: 4}, 18: {Min: 0, Max: 4},
-		19: {Min: 0, Max: 7}, 20: {Min: 0, Max: 6}, 22: {Min: 0, Max: 4}, 23: {Min: 2, Max: 4}, 32: {Min: 0, Max: 4}, 60: {Min: 0, Max: 1},
+		0: {Min: 0, Max: 9}, 1: {Min: 4, Max: 12}, 2: {Min: 1, Max: 7}, 3: {Min: 0, Max: 13}, 10: {Min: 0, Max: 4}, 18: {Min: 0, Max: 4},
+		19: {Min: 0, Max: 7}, 20: {Min: 0, Max: 6}, 22: {Min: 0, Max: 4}, 23: {Min: 2, Max: 4}, 32: {Min: 0, Max: 4}, 60: {Min: 0, Max: 2},
 		33: {Min: 0, Max: 2}, 35: {Min: 1, Max: 4}, 37: {Min: 0, Max: 3}, 43: {Min: 0, Max: 2}, 44: {Min: 0, Max: 1}, 45: {Min: 0, Max: 1}, 46: {},
 		48: {Min: 0, Max: 1}, 49: {Min: 0, Max: 1}, 55: {Min: 0, Max: 2}, 57: {Min: 0, Max: 2}, 64: {}, 75: {},
 	}

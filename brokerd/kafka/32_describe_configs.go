@@ -41,6 +41,7 @@ func (s *Server) describeConfigs(_ context.Context, _ *call, req *kmsg.DescribeC
 		out := kmsg.NewDescribeConfigsResponseResource()
 		out.ResourceType, out.ResourceName = r.ResourceType, r.ResourceName
 		out.Configs = []kmsg.DescribeConfigsResponseResourceConfig{}
+		out.ErrorMessage = kmsg.StringPtr("") // as Kafka's
 		d.describe(r, &out)
 		resp.Resources = append(resp.Resources, out)
 	}
@@ -64,8 +65,12 @@ func (d *configDescriber) describe(r kmsg.DescribeConfigsRequestResource, out *k
 	var lists [][]topicconfig.Value
 	switch r.ResourceType {
 	case kmsg.ConfigResourceTypeTopic:
+		if err := fsm.CheckTopicName(r.ResourceName); err != nil {
+			fail(kerr.InvalidTopicException, err.Error())
+			return
+		}
 		if _, ok := d.img.TopicByName(r.ResourceName); !ok {
-			fail(kerr.UnknownTopicOrPartition, "")
+			fail(kerr.UnknownTopicOrPartition, fmt.Sprintf("topic %s does not exist", r.ResourceName))
 			return
 		}
 		for _, k := range topicconfig.Keys() {

@@ -39,6 +39,7 @@ func (s *Server) describeClientQuotas(_ context.Context, _ *call, req *kmsg.Desc
 		return resp, nil
 	}
 	resp.Entries = []kmsg.DescribeClientQuotasResponseEntry{}
+	resp.ErrorMessage = kmsg.StringPtr("") // as Kafka's
 	var last fsm.QuotaEntity
 	for q := range img.Quotas() { // by entity
 		if !filter.matches(q.Entity) {

@@ -35,6 +35,7 @@ func (s *Server) describeQuorum(ctx context.Context, _ *call, req *kmsg.Describe
 		return nil, err
 	}
 	resp := answer[*kmsg.DescribeQuorumResponse](req)
+	resp.ErrorMessage = kmsg.StringPtr("") // as Kafka's
 	resp.Topics, resp.Nodes = []kmsg.DescribeQuorumResponseTopic{}, []kmsg.DescribeQuorumResponseNode{}
 	if len(req.Topics) != 1 || req.Topics[0].Topic != clusterMetadataTopic || len(req.Topics[0].Partitions) != 1 || req.Topics[0].Partitions[0].Partition != 0 {
 		for _, t := range req.Topics {
@@ -59,6 +60,7 @@ func unknownQuorum(t kmsg.DescribeQuorumRequestTopic) kmsg.DescribeQuorumRespons
 	for _, p := range t.Partitions {
 		m := kmsg.NewDescribeQuorumResponseTopicPartition()
 		m.Partition, m.ErrorCode = p.Partition, kerr.UnknownTopicOrPartition.Code
+		m.ErrorMessage = kmsg.StringPtr("only partition 0 of " + clusterMetadataTopic + " is a quorum's")
 		out.Partitions = append(out.Partitions, m)
 	}
 	return out

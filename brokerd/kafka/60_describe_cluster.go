@@ -7,15 +7,15 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// DescribeCluster, key 60, versions 0 and 1: the unfenced brokers and the broker that answers admin requests, in the terms
+// DescribeCluster, key 60, versions 0 to 2: the unfenced brokers and the broker that answers admin requests, in the terms
 // of the request's listener.
 //
 // Version 1 can ask for the controllers instead of the brokers, which only a controller answers in Kafka; here, too, a broker
-// says MISMATCHED_ENDPOINT_TYPE.
+// says MISMATCHED_ENDPOINT_TYPE. Version 2 can ask for fenced brokers, too (KIP-1073).
 var describeClusterAPI = api{
 	key:        60,
-	advertised: versions(0, 1),
-	served:     versions(0, 1),
+	advertised: versions(0, 2),
+	served:     versions(0, 2),
 	handle:     handled((*Server).describeCluster),
 }
 
@@ -44,9 +44,13 @@ func (s *Server) describeCluster(_ context.Context, c *call, req *kmsg.DescribeC
 	resp.ClusterID = img.ClusterID()
 	resp.ControllerID = s.adminBroker(img, c.listener)
 	resp.Brokers = []kmsg.DescribeClusterResponseBroker{}
-	for b, l := range offeredBrokers(img, c.listener) {
+	for b := range img.Brokers() {
+		l, ok := b.Listener(c.listener)
+		if !ok || b.Fenced && !req.IncludeFencedBrokers {
+			continue
+		}
 		m := kmsg.NewDescribeClusterResponseBroker()
-		m.NodeID, m.Host, m.Port, m.Rack = b.ID, l.Host, int32(l.Port), rackOf(b)
+		m.NodeID, m.Host, m.Port, m.Rack, m.IsFenced = b.ID, l.Host, int32(l.Port), rackOf(b), b.Fenced
 		resp.Brokers = append(resp.Brokers, m)
 	}
 	if req.IncludeClusterAuthorizedOperations {

@@ -51,7 +51,7 @@ func TestHostileBytesEndTheirConnection(t *testing.T) {
 		"empty":                        {frameOf(0), false, "malformed request"},
 		"unknown key":                  {rawRequest(999, 0, 1, "some-client", nil), false, `request is not served: peer=pipe client=some-client key=999 version=0`},
 		"negative key":                 {rawRequest(-5, 0, 1, "c", nil), false, "request is not served"},
-		"unsupported version":          {rawRequest(3, 13, 1, "some-client", nil), false, `client=some-client key=3 version=13`},
+		"unsupported version":          {rawRequest(3, 14, 1, "some-client", nil), false, `client=some-client key=3 version=14`},
 		"negative version":             {rawRequest(3, -1, 1, "c", nil), false, "request is not served"},
 		"client id beyond the frame":   {frameOf(10, 0, 3, 0, 1, 0, 0, 0, 1, 0x7f, 0xff), false, "malformed request"},
 		"body cut short":               {rawRequest(3, 1, 1, "c", []byte{0, 0, 0, 9}), false, "malformed request"},

@@ -106,11 +106,14 @@ func givenHeartbeat(cfg *config.Broker) time.Duration {
 	return cfg.HeartbeatInterval
 }
 
-// topicDefaults are the process's own values of topic configs, by the names that brokers give them.
+// topicDefaults are the values of topic configs that the process was given, by the names that brokers give them. A value
+// that nobody gave is a default, and told as one.
 func topicDefaults(cfg *config.Broker) topicconfig.Static {
 	values := make(map[string]string)
 	for _, v := range cfg.Values.All() {
-		values[v.Key.Name] = v.Text
+		if v.Source.Kind != config.SourceDefault {
+			values[v.Key.Name] = v.Text
+		}
 	}
 	defaults := topicconfig.Static{}
 	for _, key := range topicconfig.Keys() {
