@@ -43,13 +43,17 @@ func (k tool) fails(code string, words string, args ...string) {
 
 // TestOperatorsWalk goes through every command on one cluster of real processes.
 func TestOperatorsWalk(t *testing.T) {
-	c := proctest.Start(t, proctest.Options{})
+	archive := filepath.Join(t.TempDir(), "archive")
+	c := proctest.Start(t, proctest.Options{Set: []string{
+		"snapshot.archive.dir=" + archive, "snapshot.archive.interval.ms=1000", "snapshot.archive.retention.count=5",
+	}})
 	k := tool{t: t, c: c}
 	topics(k)
 	brokers(k)
 	quorum(k)
 	fromOtherAddresses(k)
 	logs(k)
+	snapshots(k, archive)
 }
 
 func topics(k tool) {
