@@ -21,6 +21,10 @@ type story struct {
 	*Manager
 	dir     string
 	trusted bool
+	// past is what the manager is told that the last process left.
+	past *fsm.Image
+	// told counts how often the inventory was said to have changed.
+	told int
 }
 
 func newStory(t *testing.T) *story {
@@ -50,6 +54,7 @@ func (s *story) start() {
 	s.t.Helper()
 	m, err := Open(Config{
 		NodeID: 1, Dir: s.dir, BrokerEpoch: func() int64 { return 1 }, Trusted: func() bool { return s.trusted },
+		Past: func() *fsm.Image { return s.past }, InventoryChanged: func() { s.told++ }, StrayFreeBytesMin: -1,
 		Alter: func(context.Context, *controllerv1.AlterPartitionsRequest) (*controllerv1.AlterPartitionsResponse, error) {
 			return nil, errors.New("no controller")
 		},
