@@ -66,6 +66,12 @@ func TestBarrierKeepsTheNodeActive(t *testing.T) {
 // registerBroker makes broker id known and unfenced, by the controller's own decisions.
 func (n *node) registerBroker(id int32) *fsm.Broker {
 	n.t.Helper()
+	return n.unfenceBroker(n.registerOnly(id))
+}
+
+// registerOnly leaves it fenced.
+func (n *node) registerOnly(id int32) *fsm.Broker {
+	n.t.Helper()
 	reg := NewOp(controller.RegisterBroker, &controllerv1.RegisterRequest{
 		BrokerId: id, IncarnationId: fsm.UUID{byte(id), 1}.Bytes(), PreviousBrokerEpoch: -1,
 		Directories: [][]byte{fsm.UUID{byte(id), 2}.Bytes()},
@@ -75,6 +81,13 @@ func (n *node) registerBroker(id int32) *fsm.Broker {
 	n.commit(n.takeProposal())
 	n.want(reg, done)
 	b, _ := n.img.Broker(id)
+	return b
+}
+
+// unfenceBroker takes a registered broker into service.
+func (n *node) unfenceBroker(b *fsm.Broker) *fsm.Broker {
+	n.t.Helper()
+	id := b.ID
 	n.step(Contacts{[]Contact{{BrokerID: id, BrokerEpoch: b.Epoch, MetadataOffset: n.img.AppliedOffset(), At: n.now}}})
 	beat := NewOp(controller.Heartbeat, &controllerv1.SessionRequest{BrokerId: id, BrokerEpoch: b.Epoch, MetadataOffset: n.img.AppliedOffset()}, nil, fsm.UUID{})
 	n.step(Submitted{beat})

@@ -36,6 +36,8 @@ type Options struct {
 	Feed feed.Options
 	// Defaults of the controller; Kafka's own by default.
 	Defaults *controller.Defaults
+	// Image that every node begins from; that of a new cluster by default.
+	Image *fsm.Image
 	// Probe connects to brokers; nil probes nobody.
 	Probe func(ctx context.Context, address string) (net.Conn, error)
 	// LogDelay is how long an entry waits before it is appended.
@@ -78,6 +80,20 @@ func New(tb testing.TB, opts Options) *Quorum {
 		d := controller.KafkaDefaults()
 		opts.Defaults = &d
 	}
+	if opts.Image == nil {
+		opts.Image = newCluster(tb)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	q := &Quorum{tb: tb, opts: opts, cancel: cancel, leader: -1}
+	for i := range opts.Nodes {
+		q.nodes = append(q.nodes, q.newNode(ctx, i, opts.Image))
+	}
+	tb.Cleanup(q.Close)
+	return q
+}
+
+func newCluster(tb testing.TB) *fsm.Image {
+	tb.Helper()
 	img, err := fsm.Genesis(&metadatav1.LineageStarted{
 		ClusterId:          fsm.UUID{0xc1}.String(),
 		Lineage:            fsm.LineageID{Number: 1, UUID: fsm.UUID{0x11}}.Proto(),
@@ -86,13 +102,7 @@ func New(tb testing.TB, opts Options) *Quorum {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	ctx, cancel := context.WithCancel(context.Background())
-	q := &Quorum{tb: tb, opts: opts, cancel: cancel, leader: -1}
-	for i := range opts.Nodes {
-		q.nodes = append(q.nodes, q.newNode(ctx, i, img))
-	}
-	tb.Cleanup(q.Close)
-	return q
+	return img
 }
 
 // Close stops everything. It may be called twice.
