@@ -15,6 +15,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -60,6 +61,8 @@ type Scenario struct {
 	// Check judges what is left after a kill, starts the work again, and judges what it leads to. It is also called, with the
 	// zero Cut, after a run that was not killed.
 	Check func(t testing.TB, dir string, at Cut)
+	// Sample are the n that are tried unless every one is asked for; nil for 1 to 4 and then ever wider steps.
+	Sample []int
 	// Most bounds n for each call, for a process that goes on calling; 0 for no bound.
 	Most int
 	// Patience is how long one process may take; 0 for 30 s.
@@ -74,7 +77,7 @@ func (s Scenario) Run(t *testing.T) {
 	}
 	for _, c := range calls {
 		cuts := 0
-		for n := 1; s.Most == 0 || n <= s.Most; n = following(n) {
+		for n := range s.numbers() {
 			killed := s.cut(t, c, n)
 			if t.Failed() || !killed {
 				break
@@ -85,12 +88,27 @@ func (s Scenario) Run(t *testing.T) {
 	}
 }
 
-// following is the next n that is tried.
-func following(n int) int {
-	if n < 4 || os.Getenv(Everything) == "all" {
-		return n + 1
+// numbers are the n that are tried, as long as they kill.
+func (s Scenario) numbers() iter.Seq[int] {
+	all := os.Getenv(Everything) == "all"
+	return func(yield func(int) bool) {
+		if !all && s.Sample != nil {
+			for _, n := range s.Sample {
+				if !yield(n) {
+					return
+				}
+			}
+			return
+		}
+		for n := 1; s.Most == 0 || n <= s.Most; n++ {
+			if !yield(n) {
+				return
+			}
+			if !all && n >= 4 {
+				n += n/2 - 1
+			}
+		}
 	}
-	return n + n/2
 }
 
 // cut runs the scenario once and tells whether the process was killed.
