@@ -173,7 +173,10 @@ func (r *restoring) report(path string, done bootstrap.Restored) error {
 	case done.AlreadyInitialised:
 		r.say("already restored, nothing changed")
 	case r.dryRun:
-		r.say("nothing was changed; without --dry-run this becomes irreversible: " + strings.Join(value.Irreversible, "; "))
+		r.say("nothing was changed; without --dry-run this becomes irreversible:")
+		for _, line := range value.Irreversible {
+			r.say("  " + line)
+		}
 	}
 	if err := output.Print(r.stdout, r.f.format, value, value.table()); err != nil {
 		return err

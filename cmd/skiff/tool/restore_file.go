@@ -11,18 +11,71 @@ import (
 	"github.com/skiffmq/skiff/quorum/bootstrap"
 )
 
-// load reads the snapshot and validates all of it: format, checksums, order, counts, digest, every invariant.
+// load reads the snapshot and validates all of it: format, checksums, order, counts, digest, every invariant. One that
+// breaks an invariant is mended only by rules that were named.
 func (r *restoring) load(path string) (*fsm.Image, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, config.Failed("name a file that skiff snapshot save has written; nothing was touched", "%v", err)
 	}
 	defer f.Close()
-	img, err := fsm.ReadSnapshot(io.TeeReader(bufio.NewReaderSize(f, 1<<20), newProgress(r.stderr, "validated")))
+	img, err := fsm.ReadSnapshotUnchecked(io.TeeReader(bufio.NewReaderSize(f, 1<<20), newProgress(r.stderr, "validated")))
 	if err != nil {
 		return nil, badSnapshot(path, err)
 	}
-	return img, nil
+	return r.mend(path, img)
+}
+
+// mend returns the image if every invariant holds, or after the rules that were named have made it so.
+func (r *restoring) mend(path string, img *fsm.Image) (*fsm.Image, error) {
+	broken := fsm.Check(img)
+	if broken == nil {
+		return img, nil
+	}
+	plan := fsm.PlanRepair(img)
+	if len(r.repairs) == 0 {
+		return nil, r.offer(path, broken, plan)
+	}
+	rules := make([]fsm.RepairRule, len(r.repairs))
+	for i, name := range r.repairs {
+		rules[i] = fsm.RepairRule(name)
+		if rules[i].Text() == "" {
+			return nil, config.Usage("without --repair the command lists the rules that the snapshot needs", "there is no repair rule %q", name)
+		}
+	}
+	mended, err := fsm.Repair(img, rules...)
+	if err != nil {
+		r.list(plan)
+		return nil, config.Failed("name every rule that is listed", "%s: %v; nothing was touched", path, err)
+	}
+	for _, s := range plan.Steps {
+		r.say(fmt.Sprintf("repaired with %s: %d objects: %s", s.Rule, s.Count, s.Rule.Text()))
+	}
+	return mended, nil
+}
+
+// offer lists what would make the snapshot sound, and refuses it as it is.
+func (r *restoring) offer(path string, broken error, plan *fsm.RepairPlan) error {
+	r.list(plan)
+	cause := fmt.Sprintf("%s breaks an invariant: %v; nothing was touched", path, broken)
+	if plan.Left != nil {
+		return config.Failed("take another file of the archive", "%s; no rule mends %v", cause, plan.Left)
+	}
+	flags := ""
+	for _, s := range plan.Steps {
+		flags += " --repair " + string(s.Rule)
+	}
+	return config.Failed("take another file of the archive, or, if what the rules lose is acceptable, repeat the command with"+flags, "%s", cause)
+}
+
+// list tells which rules the snapshot needs, and examples of why.
+func (r *restoring) list(plan *fsm.RepairPlan) {
+	for _, s := range plan.Steps {
+		r.say(fmt.Sprintf("rule %s would change %d objects: %s", s.Rule, s.Count, s.Rule.Text()))
+		for _, v := range s.Violations {
+			r.say("  " + v.Error())
+		}
+	}
 }
 
 // testimony reads what the witnesses show.
