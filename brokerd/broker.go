@@ -56,6 +56,9 @@ type Broker struct {
 	claimEpoch int64
 }
 
+// metadataName is the directory of the metadata log where none is configured.
+const metadataName = "metadata"
+
 // boundListener is a listener with the address it got.
 type boundListener struct {
 	net.Listener
@@ -71,7 +74,7 @@ func Open(cfg Config) (_ *Broker, err error) {
 		return nil, &RefusedError{Cause: "no listener is configured", Fix: "set listeners"}
 	}
 	if cfg.MetadataDir == "" {
-		cfg.MetadataDir = filepath.Join(cfg.Dir, "metadata")
+		cfg.MetadataDir = filepath.Join(cfg.Dir, metadataName)
 	}
 	b := &Broker{cfg: cfg, logger: cfg.Logger, incarnation: newUUID(), killed: make(chan struct{})}
 	defer func() {
@@ -142,7 +145,7 @@ func (b *Broker) openMetadata() error {
 		Dir: b.cfg.MetadataDir, ClusterID: b.meta.ClusterID, Source: b.followQuorum, Logger: b.logger.Named("metadata"),
 	})
 	if err != nil {
-		return refuseMetadata(err)
+		return b.refuseMetadata(err)
 	}
 	b.metadata, b.past = follower, follower.Image()
 	b.metadata.Subscribe(b.metadataChanged)

@@ -2,7 +2,6 @@ package brokerd
 
 import (
 	"context"
-	"slices"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
@@ -145,8 +144,7 @@ func (r *reporter) report(ctx context.Context) (pending bool, wait time.Duration
 func lateIn(img *fsm.Image, nodeID int32) func(fsm.PartitionID) bool {
 	late := map[fsm.PartitionID]bool{}
 	for id, e := range img.RecoveryElections() {
-		reported := slices.ContainsFunc(e.Late, func(l fsm.LateInventory) bool { return l.Broker == nodeID })
-		late[id] = slices.Contains(e.Missing, nodeID) && !reported
+		late[id] = replica.LateIn(e, nodeID)
 	}
 	return func(id fsm.PartitionID) bool { return late[id] }
 }

@@ -58,24 +58,36 @@ func openMeta(dir string, nodeID int32) (*meta, error) {
 	if err := os.MkdirAll(dir, 0o750); err != nil {
 		return nil, &RefusedError{Cause: fmt.Sprintf("cannot make the data directory %s: %v", dir, err), Fix: "make it writable for this user, or set log.dirs", Err: err}
 	}
+	m, err := readMeta(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return (&meta{path: filepath.Join(dir, metaFile)}).create(dir, nodeID)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return m, m.checkNode(nodeID)
+}
+
+// readMeta reads the identity of dir. The error of a directory without one is fs.ErrNotExist, underneath.
+func readMeta(dir string) (*meta, error) {
 	m := &meta{path: filepath.Join(dir, metaFile)}
 	version, payload, err := disk.ReadSealed(m.path, metaMagic, metaBytesMax)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return m.create(dir, nodeID)
+		return nil, &RefusedError{Cause: fmt.Sprintf("%s is missing: %s is no broker's data directory", m.path, dir), Fix: "name the directory that has log.dirs of the broker", Err: err}
 	case err != nil:
 		return nil, refuseMeta(m.path, err)
 	case version > metaFormat:
 		return nil, &RefusedError{Cause: fmt.Sprintf("%s has format %d, this version knows up to %d", m.path, version, metaFormat), Fix: "start the newer version again"}
 	}
-	return m, m.parse(payload, nodeID)
+	return m, m.parse(payload)
 }
 
 func refuseMeta(path string, err error) error {
 	return &RefusedError{Cause: fmt.Sprintf("%s: %v", path, err), Fix: "restore the file from a backup, or start with an empty directory and let the replicas be copied again", Err: err}
 }
 
-func (m *meta) parse(payload []byte, nodeID int32) error {
+func (m *meta) parse(payload []byte) error {
 	d := json.NewDecoder(bytes.NewReader(payload))
 	d.DisallowUnknownFields()
 	err := d.Decode(m)
@@ -85,6 +97,10 @@ func (m *meta) parse(payload []byte, nodeID int32) error {
 	if err != nil {
 		return refuseMeta(m.path, err)
 	}
+	return nil
+}
+
+func (m *meta) checkNode(nodeID int32) error {
 	if m.NodeID != nodeID {
 		return &RefusedError{
 			Cause: fmt.Sprintf("%s belongs to broker %d, this process is configured as broker %d", m.path, m.NodeID, nodeID),

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -43,7 +44,7 @@ func (b *Broker) start(ctx context.Context) *running {
 			}
 		})
 	}
-	r.metadata.Go(func() { report(refuseMetadata(b.metadata.Run(metadataCtx))) })
+	r.metadata.Go(func() { report(b.refuseMetadata(b.metadata.Run(metadataCtx))) })
 	r.session.Go(func() { report(b.session.run(sessionCtx)) })
 	r.session.Go(func() { b.reports.run(sessionCtx) })
 	go func() {
@@ -237,15 +238,20 @@ func (b *Broker) hearClaim(d *fsm.Delta, img *fsm.Image) {
 	b.session.nudge()
 }
 
+// adoptCommand shows what an adoption would do.
+func (b *Broker) adoptCommand() string {
+	return fmt.Sprintf("skiff broker adopt --data-dir %s --controllers %s --dry-run", b.cfg.Dir, strings.Join(b.cfg.Controllers, ","))
+}
+
 // refuseMetadata turns what must not be followed into a refusal with the next step.
-func refuseMetadata(err error) error {
+func (b *Broker) refuseMetadata(err error) error {
 	var foreign *metadata.ForeignLineageError
 	var cluster *metadata.ClusterError
 	switch {
 	case err == nil:
 		return nil
 	case errors.As(err, &foreign):
-		return &RefusedError{Cause: foreign.Error(), Fix: "see what both know with `skiff broker adopt --dry-run`; `skiff broker adopt` lets this broker follow the quorum's lineage", Err: err}
+		return &RefusedError{Cause: foreign.Error(), Fix: "correct controller.quorum.bootstrap.servers; or let this broker follow that lineage: " + b.adoptCommand(), Err: err}
 	case errors.As(err, &cluster):
 		return &RefusedError{Cause: cluster.Error(), Fix: "correct controller.quorum.bootstrap.servers, or set log.dirs to a directory of that cluster", Err: err}
 	case errors.Is(err, metadata.ErrUnsupportedVersion):
@@ -253,7 +259,7 @@ func refuseMetadata(err error) error {
 	case client.CodeOf(err) == controllerv1.ErrorCode_ERROR_CODE_INCONSISTENT_CLUSTER_ID:
 		return &RefusedError{Cause: err.Error(), Fix: "correct controller.quorum.bootstrap.servers, or set log.dirs to a directory of that cluster", Err: err}
 	case client.CodeOf(err) == controllerv1.ErrorCode_ERROR_CODE_LINEAGE_BEHIND:
-		return &RefusedError{Cause: fmt.Sprintf("no quorum node knows this broker's lineage: %v", err), Fix: "correct controller.quorum.bootstrap.servers; if the quorum was restored from an older state, see `skiff broker adopt`", Err: err}
+		return &RefusedError{Cause: fmt.Sprintf("no quorum node knows this broker's lineage: %v", err), Fix: "correct controller.quorum.bootstrap.servers; or let this broker follow that lineage: " + b.adoptCommand(), Err: err}
 	default:
 		return err
 	}

@@ -23,12 +23,23 @@ func (c *Cluster) DestroyQuorum() {
 // Restore makes a new quorum of the destroyed nodes, which begins with the image in the place of the lost cluster.
 func (c *Cluster) Restore(img *fsm.Image) bootstrap.Restored {
 	c.t.Helper()
+	return c.restore(bootstrap.Restoration{Image: img, Replace: true})
+}
+
+// RestoreElsewhere is Restore as another cluster.
+func (c *Cluster) RestoreElsewhere(img *fsm.Image) bootstrap.Restored {
+	c.t.Helper()
+	return c.restore(bootstrap.Restoration{Image: img})
+}
+
+func (c *Cluster) restore(r bootstrap.Restoration) bootstrap.Restored {
+	c.t.Helper()
 	for _, n := range c.Quorum.Nodes {
 		c.Quorum.Start(n)
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	done, err := bootstrap.Restore(ctx, c.Quorum.Voters(), bootstrap.Restoration{Image: img, Replace: true}, c.Quorum.BootstrapOptions())
+	done, err := bootstrap.Restore(ctx, c.Quorum.Voters(), r, c.Quorum.BootstrapOptions())
 	if err != nil {
 		c.t.Fatalf("restore: %v", err)
 	}

@@ -72,6 +72,7 @@ func (m *Manager) follow(c fsm.LocalPartition, img *fsm.Image) {
 		m.report("a partition that we follow cannot be opened", err)
 		return
 	}
+	m.keepLate(p, img)
 	newEpoch, err := p.becomeFollower(m.registration(c, img))
 	if err != nil {
 		m.fetchers.release(p.id)

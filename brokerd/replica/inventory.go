@@ -19,6 +19,9 @@ type awaiting struct {
 	set map[fsm.PartitionID]struct{}
 	// came counts partitions that began to wait.
 	came uint64
+	// late are logs as they were when this broker learned that their partition got a leader without its report. It then
+	// cuts them to the leader's, and what it had is still wanted: it says what the election cost.
+	late map[fsm.PartitionID]*controllerv1.ReplicaInventory
 }
 
 func (a *awaiting) clear() {
@@ -53,6 +56,29 @@ func (a *awaiting) noteOne(id fsm.PartitionID, waits bool) {
 	case !waits:
 		delete(a.set, id)
 	}
+}
+
+// keep remembers a log as it is, unless it is remembered already.
+func (a *awaiting) keep(p *Partition) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if _, ok := a.late[p.id]; ok {
+		return
+	}
+	if a.late == nil {
+		a.late = map[fsm.PartitionID]*controllerv1.ReplicaInventory{}
+	}
+	a.late[p.id] = p.inventory()
+}
+
+// kept returns what was remembered of a log, nil if nothing was. What is not wanted any longer is forgotten.
+func (a *awaiting) kept(id fsm.PartitionID, wanted bool) *controllerv1.ReplicaInventory {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if !wanted {
+		delete(a.late, id)
+	}
+	return a.late[id]
 }
 
 func (a *awaiting) get() (waiting int, came uint64) {
@@ -93,14 +119,18 @@ func (m *Manager) tellInventory(d *fsm.Delta) {
 }
 
 // Inventory lists the logs that this broker holds and the controller may ask for, and every stray. While partitions await
-// inventories it lists all logs; else those without a leader and those that also names. The log of a partition that
+// inventories it lists all logs; else those without a leader and those that also names: their partitions got a leader
+// without this broker's report, and they are told as they were then. The log of a partition that
 // awaits inventories stands still: the role that let it grow ended before the partition began to wait.
 func (m *Manager) Inventory(also func(fsm.PartitionID) bool) ([]*controllerv1.ReplicaInventory, error) {
 	waiting, _ := m.awaiting.get()
 	held := m.held()
 	list := []*controllerv1.ReplicaInventory{}
 	for _, p := range held {
-		if waiting > 0 || p.leaderless() || also(p.id) {
+		late := also(p.id)
+		if r := m.awaiting.kept(p.id, late); r != nil {
+			list = append(list, r)
+		} else if waiting > 0 || late || p.leaderless() {
 			list = append(list, p.inventory())
 		}
 	}
@@ -114,6 +144,20 @@ func (m *Manager) Inventory(also func(fsm.PartitionID) bool) ([]*controllerv1.Re
 		}
 	}
 	return list, nil
+}
+
+// keepLate remembers the log of a partition that is about to be followed, if its leader was elected without our report.
+func (m *Manager) keepLate(p *Partition, img *fsm.Image) {
+	e, ok := img.RecoveryElection(p.id)
+	if ok && LateIn(e, m.cfg.NodeID) {
+		m.awaiting.keep(p)
+	}
+}
+
+// LateIn tells whether an election was made without a broker's report, and still is.
+func LateIn(e *fsm.RecoveryElection, broker int32) bool {
+	reported := slices.ContainsFunc(e.Late, func(l fsm.LateInventory) bool { return l.Broker == broker })
+	return slices.Contains(e.Missing, broker) && !reported
 }
 
 // leaderless tells whether the partition has no leader as far as this broker knows.

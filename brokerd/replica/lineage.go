@@ -60,6 +60,7 @@ func sideBySide[T any](lists [][]T, do func(T)) {
 // still knew its topic.
 func (m *Manager) putAway(id fsm.PartitionID, past, img *fsm.Image) {
 	m.fetchers.release(id)
+	m.awaiting.kept(id, false)
 	m.mu.Lock()
 	p := m.partitions[id]
 	delete(m.partitions, id)
