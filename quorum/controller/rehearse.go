@@ -50,6 +50,12 @@ func diceOf(img *fsm.Image) *rand.Rand {
 	return rand.New(rand.NewChaCha8(sha256.Sum256(append(seed, digest[:]...))))
 }
 
+// IsRehearsal tells whether a request only asks what it would do.
+func IsRehearsal(req any) bool {
+	_, rehearsed := inEarnest(req)
+	return rehearsed
+}
+
 // inEarnest is the request without validate_only, and whether that was set.
 func inEarnest[Req any](req Req) (Req, bool) {
 	m, ok := any(req).(proto.Message)

@@ -24,6 +24,9 @@ func doAdmin[Req withContext, Resp any](ctx context.Context, d Deps, decide deci
 		var none Resp
 		return none, err
 	}
+	// A rehearsal that made the controller prove by an entry that it still leads would itself come between what it shows
+	// and the request in earnest.
+	by.prompt = controller.IsRehearsal(req)
 	return do(ctx, d, controller.Rehearsable(decide), req, by)
 }
 
