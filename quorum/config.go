@@ -80,6 +80,8 @@ type Config struct {
 	Archive ArchiveConfig
 	// History of the metadata that the node keeps in its directory.
 	History HistoryConfig
+	// FreeBytesLow is the free space of the disk below which the node should not lead; 0 has nobody look.
+	FreeBytesLow int64
 	// SessionTimeout after which a silent broker is fenced; 0 for the default.
 	SessionTimeout time.Duration
 	// RecoveryWait is how long an operator is asked to wait for inventories that are missing after a restore.
@@ -100,6 +102,8 @@ type Config struct {
 	hint func()
 	// depth is how many entries may be in flight, where a test wants more.
 	depth int
+	// space tells the free and the whole size of a directory's file system; nil for the system's word but in tests.
+	space func(dir string) (free, total int64, err error)
 }
 
 func (c Config) withDefaults() Config {
@@ -116,6 +120,9 @@ func (c Config) withDefaults() Config {
 	c.Archive = c.Archive.withDefaults()
 	if c.SessionTimeout <= 0 {
 		c.SessionTimeout = DefaultSessionTimeout
+	}
+	if c.space == nil {
+		c.space = space
 	}
 	if c.Logger == nil {
 		c.Logger = hclog.NewNullLogger()

@@ -43,6 +43,9 @@ func newGauges(n *Node) *gauges {
 	g.add("skiff_raft_store_stalled", "1 while an operation of the raft store takes too long.", func(n *Node, _ Status) float64 {
 		return memberValue(n, func(m *member) float64 { return number(m.stall.Load() != nil) })
 	})
+	g.add("skiff_disk_low", "1 while so little of the disk is free that this node should not lead.", func(n *Node, _ Status) float64 {
+		return memberValue(n, func(m *member) float64 { return number(m.room.low.Load()) })
+	})
 	g.addArchive()
 	g.count("skiff_entries_dropped_total", "Entries that failed the guard.", func(n *Node, _ Status) float64 {
 		return memberValue(n, func(m *member) float64 { return float64(m.machine.dropped.Load()) })

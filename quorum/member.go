@@ -61,6 +61,8 @@ type member struct {
 	ended atomic.Bool
 	// stall is the operation of the store that takes too long; nil while the disk answers.
 	stall atomic.Pointer[operation]
+	// room on the disk.
+	room room
 
 	// serving is set while Raft messages can be taken; lastIndex stands for Raft's before it runs.
 	serving   atomic.Bool
@@ -204,6 +206,7 @@ func (m *member) run() {
 	m.wg.Go(m.followLeadership)
 	m.wg.Go(m.watchLeader)
 	m.wg.Go(m.watchStore)
+	m.wg.Go(m.watchRoom)
 	m.wg.Go(m.register)
 	m.wg.Go(m.snaps.run)
 	if m.archive != nil {

@@ -45,7 +45,7 @@ func (m *member) newServer() *grpc.Server {
 	quorumv1.RegisterQuorumServiceServer(server, &service{node: m.node})
 	quorumv1.RegisterHistoryServiceServer(server, &historyService{m: m, readers: make(chan struct{}, historyReadersMax)})
 	rpc.RegisterServices(server, rpc.Deps{
-		Loop: m.loop, Feed: m.feed, Image: m.machine.image.Load, Node: edgeView{m}, Logger: m.logger.Named("rpc"),
+		Loop: m.loop, Feed: m.feed, Image: m.machine.image.Load, Node: edgeView{m}, Scarcity: m.scarcity, Logger: m.logger.Named("rpc"),
 	})
 	return server
 }

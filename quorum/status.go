@@ -144,7 +144,7 @@ func (n *Node) statusProto() *quorumv1.StatusResponse {
 		out.Unconfirmed = !img.Confirmed()
 	}
 	if m := n.member.Load(); m != nil {
-		out.Voters = m.votersProto()
+		out.Voters, out.DiskLow = m.votersProto(), m.room.low.Load()
 	}
 	return out
 }

@@ -104,6 +104,7 @@ func nodeConfig(cfg *config.Quorum, logger hclog.Logger, registry *prometheus.Re
 		SnapshotInterval: cfg.SnapshotInterval,
 		Archive:          quorum.ArchiveConfig(cfg.Archive),
 		History:          quorum.HistoryConfig(cfg.History),
+		FreeBytesLow:     quorum.DefaultFreeBytesLow,
 		SessionTimeout:   cfg.SessionTimeout,
 		RecoveryWait:     cfg.RecoveryElectionWait,
 		Defaults:         defaults(cfg),

@@ -19,15 +19,37 @@ type withContext interface {
 }
 
 func doAdmin[Req withContext, Resp any](ctx context.Context, d Deps, decide decision[Req, Resp], req Req, kind string) (Resp, error) {
+	var none Resp
+	if err := d.refuseScarce(kind); err != nil {
+		return none, err
+	}
 	by, err := onBehalf(ctx, req.GetContext(), kind)
 	if err != nil {
-		var none Resp
 		return none, err
 	}
 	// A rehearsal that made the controller prove by an entry that it still leads would itself come between what it shows
 	// and the request in earnest.
 	by.prompt = controller.IsRehearsal(req)
 	return do(ctx, d, controller.Rehearsable(decide), req, by)
+}
+
+// growing are the kinds of request that make the metadata larger, or move data for no other reason than a wish.
+var growing = map[string]bool{
+	"CreateTopics": true, "CreatePartitions": true, "UndeleteTopic": true, "AlterConfigs": true, "AlterReassignments": true,
+	"AlterClientQuotas": true, "UpdateFeatures": true, "ElectLeaders": true,
+}
+
+// refuseScarce refuses what takes room when there is hardly any. Deletions and fencing go on, and so do brokers: what they
+// ask for is little, and keeps records readable and writable.
+func (d Deps) refuseScarce(kind string) error {
+	if d.Scarcity == nil || !growing[kind] {
+		return nil
+	}
+	why := d.Scarcity()
+	if why == "" {
+		return nil
+	}
+	return statusOf(&controllerv1.Error{Code: controllerv1.ErrorCode_ERROR_CODE_POLICY_VIOLATION, Message: why})
 }
 
 // CreateTopics has package controller decide it.

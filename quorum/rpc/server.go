@@ -55,6 +55,8 @@ type Deps struct {
 	// Image returns the applied image, nil before the node has one.
 	Image func() *fsm.Image
 	Node  NodeView
+	// Scarcity tells why nothing is taken that needs room on the disk, "" if it is; nil if it always is.
+	Scarcity func() string
 	// Logger; nil discards.
 	Logger hclog.Logger
 }

@@ -409,7 +409,9 @@ type StatusResponse struct {
 	// active_controller is host:port of the active controller, if known.
 	ActiveController string `protobuf:"bytes,22,opt,name=active_controller,json=activeController,proto3" json:"active_controller,omitempty"`
 	// unconfirmed: the lineage was restored and its users' changes are refused until it is confirmed.
-	Unconfirmed   bool `protobuf:"varint,23,opt,name=unconfirmed,proto3" json:"unconfirmed,omitempty"`
+	Unconfirmed bool `protobuf:"varint,23,opt,name=unconfirmed,proto3" json:"unconfirmed,omitempty"`
+	// disk_low: the free space under the node's data is so low that it should not lead.
+	DiskLow       bool `protobuf:"varint,24,opt,name=disk_low,json=diskLow,proto3" json:"disk_low,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -601,6 +603,13 @@ func (x *StatusResponse) GetActiveController() string {
 func (x *StatusResponse) GetUnconfirmed() bool {
 	if x != nil {
 		return x.Unconfirmed
+	}
+	return false
+}
+
+func (x *StatusResponse) GetDiskLow() bool {
+	if x != nil {
+		return x.DiskLow
 	}
 	return false
 }
@@ -1414,7 +1423,7 @@ const file_quorum_v1_quorum_proto_rawDesc = "" +
 	"\rsource_digest\x18\x05 \x01(\fR\fsourceDigest\x12;\n" +
 	"\x1aknown_next_metadata_offset\x18\x06 \x01(\x03R\x17knownNextMetadataOffset\x124\n" +
 	"\x16known_controller_epoch\x18\a \x01(\x03R\x14knownControllerEpoch\"\x0f\n" +
-	"\rStatusRequest\"\xc5\x06\n" +
+	"\rStatusRequest\"\xe0\x06\n" +
 	"\x0eStatusResponse\x12\x17\n" +
 	"\anode_id\x18\x01 \x01(\x05R\x06nodeId\x12!\n" +
 	"\fdirectory_id\x18\x02 \x01(\fR\vdirectoryId\x12*\n" +
@@ -1440,7 +1449,8 @@ const file_quorum_v1_quorum_proto_rawDesc = "" +
 	"\x05ready\x18\x14 \x01(\bR\x05ready\x12(\n" +
 	"\x10not_ready_reason\x18\x15 \x01(\tR\x0enotReadyReason\x12+\n" +
 	"\x11active_controller\x18\x16 \x01(\tR\x10activeController\x12 \n" +
-	"\vunconfirmed\x18\x17 \x01(\bR\vunconfirmed\"5\n" +
+	"\vunconfirmed\x18\x17 \x01(\bR\vunconfirmed\x12\x19\n" +
+	"\bdisk_low\x18\x18 \x01(\bR\adiskLow\"5\n" +
 	"\x0ePrepareRequest\x12#\n" +
 	"\x04plan\x18\x01 \x01(\v2\x0f.quorum.v1.PlanR\x04plan\"^\n" +
 	"\x0fPrepareResponse\x121\n" +
