@@ -234,7 +234,7 @@ func (n *Node) waiting() string {
 	if known := n.wiped.Load(); known != nil {
 		return fmt.Sprintf("this directory is empty, and the quorum knows this node by directory %s: %s", *known, transport.RejoinCommand(n.cfg.NodeID))
 	}
-	return "not initialised: run skiff quorum init"
+	return "not initialised: run skiff quorum init for a new cluster, or skiff snapshot restore for one that was lost"
 }
 
 // registeredAddress is where a peer said itself that it is reached.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -13,6 +14,7 @@ import (
 	"github.com/skiffmq/skiff/cmd/skiff/output"
 	"github.com/skiffmq/skiff/fsm"
 	"github.com/skiffmq/skiff/quorum/bootstrap"
+	"github.com/skiffmq/skiff/quorum/client"
 )
 
 // restoring is one run of restore.
@@ -182,11 +184,33 @@ func (r *restoring) report(path string, done bootstrap.Restored) error {
 		return err
 	}
 	if value.Changed {
+		r.awaitLeader()
 		for _, line := range value.Next {
 			r.say("next: " + line)
 		}
 	}
 	return nil
+}
+
+// leaderPatience is how long restore waits for the new quorum to have an active controller; an election takes about a second.
+const leaderPatience = 15 * time.Second
+
+// awaitLeader waits for an active controller. A quorum that has none is restored all the same.
+func (r *restoring) awaitLeader() {
+	controllers := addressesOfVoters(r.voters)
+	c, err := client.New(client.Config{Controllers: controllers})
+	if err != nil {
+		r.say(fmt.Sprintf("warning: %v", err))
+		return
+	}
+	defer c.Close()
+	ctx, cancel := context.WithTimeout(context.Background(), leaderPatience)
+	defer cancel()
+	if id := awaitActive(ctx, c, controllers); id >= 0 {
+		r.say(fmt.Sprintf("node %d is the active controller", id))
+		return
+	}
+	r.say("warning: the quorum is restored and no controller is active yet; skiff quorum status says why")
 }
 
 // irreversible is what no later command takes back.
