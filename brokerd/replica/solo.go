@@ -142,6 +142,16 @@ type SoloState struct {
 	EnoughInSync bool
 	// Start, High and End are log start, high watermark and log end.
 	Start, High, End int64
+	// Followers is what a leader knows of the others.
+	Followers map[int32]SoloFollower
+}
+
+// SoloFollower is what a leader knows of a follower by its fetches.
+type SoloFollower struct {
+	// End is its log end, -1 until it fetched in this leader epoch.
+	End int64
+	// BrokerEpoch of its last fetch, -1 until it fetched.
+	BrokerEpoch int64
 }
 
 // State tells what the partition believes.
@@ -156,6 +166,10 @@ func (s *Solo) State() SoloState {
 	if l := s.p.leader; l != nil {
 		st.ISR, st.MaximalISR = slices.Clone(l.isr.committed), slices.Clone(l.isr.maximal())
 		st.EnoughInSync = !l.underMinISR(s.p.view())
+		st.Followers = make(map[int32]SoloFollower, len(l.followers))
+		for id, p := range l.followers {
+			st.Followers[id] = SoloFollower{End: p.end, BrokerEpoch: p.brokerEpoch}
+		}
 	}
 	return st
 }

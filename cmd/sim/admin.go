@@ -180,7 +180,7 @@ func (c *adminClient) attempt(h *history, v verb, left int, done func(reply)) {
 		done(reply{result: refused})
 		return
 	}
-	if c.ctrl == nil {
+	if c.ctrl == nil || left == adminAttempts && s.rnd.IntN(4) == 0 { // some ask whom they know no good of
 		c.ctrl = s.nodes[s.rnd.IntN(len(s.nodes))]
 	}
 	n := c.ctrl

@@ -34,6 +34,8 @@ type broker struct {
 	applying    bool
 	stream      *stream
 	heardAt     int64
+	// shade is the image as the deltas tell it.
+	shade *shade
 	// claimEpoch is the controller epoch of the last claim that was heard.
 	claimEpoch int64
 	// ctrl is the node that is taken for the active controller.
@@ -51,6 +53,8 @@ type disk struct {
 	shadow []record
 	// high is the checkpointed high watermark.
 	high int64
+	// short is set when a power cut took bytes that the shadow still has.
+	short bool
 }
 
 // record is one record of a partition's log.
@@ -78,6 +82,10 @@ func (b *broker) boot() {
 	b.talk, b.ctrl, b.asking, b.dark = dialog{}, nil, false, false
 	b.replicas, b.fetchers = map[fsm.PartitionID]*hosted{}, map[int32]*fetcher{}
 	b.wishes = map[fsm.PartitionID]*replica.Wish{}
+	b.shade = newShade()
+	if b.img != nil {
+		b.shade.fold(fsm.Diff(b.s.empty, b.img))
+	}
 	b.s.tracef("%s starts", b.name)
 	b.follow()
 	b.keepFollowing()
@@ -129,6 +137,7 @@ func (b *broker) die(power bool) {
 // metadataChanged gives the metadata to the partitions, from the moment on when it holds our own registration.
 func (b *broker) metadataChanged(d *fsm.Delta) {
 	b.logged = b.img
+	b.s.check.heardOf(b, d)
 	switch {
 	case b.applying:
 		b.apply(d)
@@ -317,7 +326,12 @@ func (b *broker) stopCleanly() {
 	if n := b.ctrl; n != nil && epoch >= 0 {
 		req := &controllerv1.SessionRequest{BrokerId: b.id, BrokerEpoch: epoch, MetadataOffset: b.img.AppliedOffset(), WantFence: true, WantShutDown: true, Goodbye: true}
 		l := b.linkTo(n)
-		b.s.net.send(&b.proc, &n.proc, func() { n.heartbeat(l, req, func(*controllerv1.SessionResponse) {}) })
+		nobody := func(*controllerv1.SessionResponse) {}
+		if b.s.rnd.IntN(2) == 0 { // one is on its way
+			before := &controllerv1.SessionRequest{BrokerId: b.id, BrokerEpoch: epoch, MetadataOffset: b.img.AppliedOffset(), WantShutDown: true}
+			b.s.net.send(&b.proc, &n.proc, func() { n.heartbeat(l, before, nobody) })
+		}
+		b.s.net.send(&b.proc, &n.proc, func() { n.heartbeat(l, req, nobody) })
 	}
 	b.die(false)
 	b.previousEpoch = epoch

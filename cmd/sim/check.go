@@ -132,7 +132,7 @@ func (c *checker) advance(n *node, env *metadatav1.Envelope, res fsm.Result) {
 	}
 	for _, batch := range env.GetBatches() {
 		c.took(batch.GetRequestId())
-		c.countFencings(batch)
+		c.moved(batch)
 		for _, r := range batch.GetRecords() {
 			c.record(r)
 		}
@@ -227,15 +227,6 @@ func (c *checker) name(id fsm.PartitionID) string {
 		return fmt.Sprintf("%s-%d", name, id.Partition)
 	}
 	return fmt.Sprintf("%s-%d", id.Topic, id.Partition)
-}
-
-// countFencings counts the brokers that a batch takes out of service, by its reason.
-func (c *checker) countFencings(b *metadatav1.Batch) {
-	for _, r := range b.GetRecords() {
-		if ch := r.GetBrokerRegistrationChange(); ch != nil && ch.Fenced != nil && ch.GetFenced() {
-			c.s.stats.fencings[b.GetReason().GetCode()]++
-		}
-	}
 }
 
 func describeEntry(env *metadatav1.Envelope) string {

@@ -26,7 +26,7 @@ func ask[Req, Resp any](b *broker, decide func(*fsm.Image, *controller.Env, Req)
 	}
 	var none Resp
 	b.s.net.call(&b.proc, &n.proc, askTimeout, func(answer func(func())) {
-		n.submit(op, askTimeout, func(out active.Outcome) {
+		answered := func(out active.Outcome) {
 			answer(func() {
 				if out.Err != nil {
 					if active.IsRefused(out.Err, controllerv1.ErrorCode_ERROR_CODE_NOT_CONTROLLER) && b.ctrl == n {
@@ -38,7 +38,8 @@ func ask[Req, Resp any](b *broker, decide func(*fsm.Image, *controller.Env, Req)
 				resp, _ := out.Reply.(Resp)
 				done(resp, nil)
 			})
-		})
+		}
+		b.s.net.stall(&n.proc, 30, func() { n.submit(op, askTimeout, answered) })
 	}, func() {
 		if b.ctrl == n {
 			b.ctrl = nil

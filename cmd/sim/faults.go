@@ -43,10 +43,13 @@ func (s *Sim) strike(f fault) {
 		n = l
 	}
 	s.stats.faults++
-	if rnd.IntN(2) == 0 {
+	switch rnd.IntN(7) {
+	case 0, 1, 2:
 		s.strikeQuorum(rnd, n, lasts)
-	} else {
+	case 3, 4, 5:
 		s.strikeBrokers(rnd, b, other, lasts)
+	default:
+		s.ambush(rnd, lasts)
 	}
 }
 

@@ -79,6 +79,15 @@ func (f *fetcher) run() {
 	if f.busy || len(f.set) == 0 {
 		return
 	}
+	if f.b.life.Epoch < 0 { // the leader refuses a fetch without one
+		turn := f.turn
+		f.b.s.agenda.after(fetchBackoff, &f.b.proc, func() {
+			if f.turn == turn {
+				f.run()
+			}
+		})
+		return
+	}
 	s := f.b.s
 	items, next := f.due()
 	if len(items) == 0 {
@@ -111,7 +120,7 @@ func (f *fetcher) due() (items []fetchItem, next int64) {
 			continue
 		}
 		if pos, err := h.solo.Position(a.leaderEpoch); err == nil {
-			pos.MaxBytes = fetchBytes
+			pos.MaxBytes = f.b.s.opt.FetchBytes
 			f.b.s.plant.forget(&pos)
 			items = append(items, fetchItem{id, a, pos})
 		}
@@ -126,9 +135,10 @@ func (f *fetcher) send(items []fetchItem) {
 	f.busy = true
 	turn, epoch := f.turn, b.life.Epoch
 	s.net.call(&b.proc, &leader.proc, fetchTimeout, func(answer func(func())) {
-		leader.serveFetch(&parkedFetch{at: leader, from: b.id, epoch: epoch, items: items, answer: func(results []replica.FetchResult) {
+		p := &parkedFetch{at: leader, from: b.id, epoch: epoch, items: items, answer: func(results []replica.FetchResult) {
 			answer(func() { f.answered(turn, items, results) })
-		}})
+		}}
+		s.net.stall(&leader.proc, 300, func() { leader.serveFetch(p) })
 	}, func() { f.failed(turn) })
 	// A connection to a dead or unreachable broker breaks at once.
 	if !leader.up || !s.net.reaches(&b.proc, &leader.proc) {

@@ -30,6 +30,9 @@ type hosted struct {
 	// high was the high watermark in the leader epoch highEpoch.
 	high      int64
 	highEpoch int32
+	// known are the broker epochs of the followers' last fetches in the leader epoch knownIn.
+	known   map[int32]int64
+	knownIn int32
 }
 
 func (b *broker) settings(topic string) topicconfig.Settings {
@@ -69,6 +72,7 @@ func (b *broker) putAway(id fsm.PartitionID) {
 	if h == nil {
 		return
 	}
+	b.s.check.putAway(b, id)
 	delete(b.replicas, id)
 	delete(b.wishes, id)
 	if err := h.solo.Close(); err != nil && !errors.Is(err, partlog.ErrClosed) {

@@ -62,6 +62,16 @@ func (n *network) send(from, to *proc, fn func()) {
 	})
 }
 
+// stall lets a request wait at its server before it is looked at, one in so many for some seconds: its goroutine does not
+// run, or it stands behind others. Those of a client that died meanwhile are looked at, too.
+func (n *network) stall(at *proc, oneIn int, serve func()) {
+	if !n.s.raft.unruly || n.s.rnd.IntN(oneIn) != 0 {
+		serve()
+		return
+	}
+	n.s.agenda.after(n.s.between(0, 4*time.Second), at, serve)
+}
+
 // call is a request and its answer. Exactly one of answered and failed happens at the caller, if it lives: failed when
 // the answer does not come in time. Serve gets the function that sends the answer.
 func (n *network) call(from, to *proc, timeout time.Duration, serve func(answer func(func())), failed func()) {

@@ -131,6 +131,7 @@ func (n *node) step(events ...active.Event) {
 		}
 	}
 	n.planTick()
+	n.s.check.stepped(n)
 }
 
 func (n *node) note(e active.Note) {
@@ -342,6 +343,10 @@ func (s *Sim) roundTrip(img *fsm.Image) *fsm.Image {
 	}
 	if read.Digest() != img.Digest() || read.NextOffset() != img.NextOffset() {
 		s.fail(5, "a snapshot of %s at %d reads as %s at %d", img.Digest(), img.NextOffset(), read.Digest(), read.NextOffset())
+		return nil
+	}
+	if s.rnd.IntN(4) == 0 && img.NumPartitions() <= checkFullBelow && fsm.Describe(read) != fsm.Describe(img) {
+		s.fail(5, "a snapshot at %d reads as another image:\n%s\n%s", img.NextOffset(), fsm.Describe(img), fsm.Describe(read))
 		return nil
 	}
 	return read

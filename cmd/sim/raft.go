@@ -70,6 +70,7 @@ func (r *raft) propose(n *node, e active.Propose) {
 		r.s.fail(3, "%s proposes what cannot be decoded: %v", n.name, err)
 		return
 	}
+	r.s.check.proposed(n, e, env)
 	p := &proposal{Propose: e, node: n, life: n.life, env: env}
 	n.queue = append(n.queue, p)
 	r.s.agenda.after(e.Timeout, &n.proc, func() { r.expire(p) })

@@ -106,6 +106,9 @@ func (n *node) heartbeat(l *link, req *controllerv1.SessionRequest, answer func(
 			BrokerID: req.GetBrokerId(), BrokerEpoch: req.GetBrokerEpoch(), MetadataOffset: req.GetMetadataOffset(), At: n.s.agenda.time(),
 		})
 	}
+	if req.GetGoodbye() {
+		n.s.check.saidGoodbye(n, req.GetBrokerId(), req.GetBrokerEpoch())
+	}
 	switch h.Fate {
 	case rpc.Answered:
 		answer(h.Answer)

@@ -40,6 +40,8 @@ type Options struct {
 	FaultMean time.Duration
 	// SegmentBytes at which a log rolls.
 	SegmentBytes int64
+	// FetchBytes bounds what a follower copies in one fetch of a partition.
+	FetchBytes int
 	// Lossy loses one message in so many; 0 loses none.
 	Lossy int
 	// BatchRecords bounds a metadata batch; 0 is the product's limit.
@@ -56,7 +58,7 @@ func DefaultOptions(seed uint64) Options {
 	o := Options{
 		Seed: seed, Duration: 90 * time.Second, Controllers: 3 + 2*rnd.IntN(2), Brokers: 3 + rnd.IntN(3), DataTopics: 1 + rnd.IntN(3),
 		Depth: 1, Session: 3 * time.Second, Lag: 4 * time.Second, ProposeTimeout: 5 * time.Second, Think: 100 * time.Millisecond,
-		FaultMean: 1500 * time.Millisecond, SegmentBytes: 4096, Admins: 3, Disk: 3 * time.Millisecond,
+		FaultMean: 1500 * time.Millisecond, SegmentBytes: 4096, FetchBytes: 1 << 20, Admins: 3, Disk: 3 * time.Millisecond,
 	}
 	if rnd.IntN(2) == 0 {
 		o.Depth = 1 + rnd.IntN(4)
@@ -69,6 +71,9 @@ func DefaultOptions(seed uint64) Options {
 	}
 	if rnd.IntN(3) == 0 {
 		o.BatchRecords = 8
+	}
+	if rnd.IntN(2) == 0 { // a follower that is behind stays behind for a while
+		o.FetchBytes = 300
 	}
 	return o
 }

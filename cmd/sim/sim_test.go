@@ -17,6 +17,7 @@ import (
 var (
 	seedFlag  = flag.Uint64("sim.seed", 0, "run only this seed")
 	freshFlag = flag.Duration("sim.fresh", 0, "how long to run fresh seeds; 0 is 4 s, or 60 s in CI")
+	seedsFlag = flag.Uint64("sim.seeds", 3, "how many of the first seeds TestSeedsHold runs")
 	hourFlag  = flag.Bool("sim.hour", false, "run an hour of a cluster of 5 quorum nodes and 10 brokers")
 )
 
@@ -56,6 +57,16 @@ func TestFreshSeeds(t *testing.T) {
 	t.Logf("%d seeds, %d records acknowledged", seeds, acked)
 	if acked < 100*seeds {
 		t.Fatalf("%d records were acknowledged in %d runs: too few to prove anything", acked, seeds)
+	}
+}
+
+// TestSeedsHold runs the first seeds, the same in every run.
+func TestSeedsHold(t *testing.T) {
+	for seed := range *seedsFlag {
+		s := New(DefaultOptions(seed + 1))
+		if v := s.Run(); v != nil {
+			report(t, s, v)
+		}
 	}
 }
 

@@ -72,11 +72,19 @@ func (c *checker) shadow(broker int32, id fsm.PartitionID) []record {
 
 // changedISR checks that who joined has everything that was promised, and so does who was elected (I17).
 func (c *checker) changedISR(id fsm.PartitionID, t *truth, joined []int32) {
+	for _, broker := range joined { // one that lost its power since its leader asked for it
+		if d := c.s.brokerByID(broker).disks[id]; d != nil && d.short {
+			t.damaged[broker] = true
+		}
+	}
 	c.excuse(t)
 	if t.excused {
 		return
 	}
 	for _, broker := range joined {
+		if t.damaged[broker] {
+			continue
+		}
 		shadow := c.shadow(broker, id)
 		for offset, value := range t.promised {
 			if value != 0 && !t.safe(shadow, int64(offset)) {
@@ -109,7 +117,7 @@ func (c *checker) excused(id fsm.PartitionID) bool {
 // powerLost looks at what a power cut left of a log, as the next start will.
 func (c *checker) powerLost(b *broker, id fsm.PartitionID) {
 	d, t := b.disks[id], c.parts[id]
-	if t == nil || !slices.Contains(t.isr, b.id) {
+	if t == nil {
 		return
 	}
 	log, err := b.open(id, d)
@@ -119,7 +127,8 @@ func (c *checker) powerLost(b *broker, id fsm.PartitionID) {
 	}
 	end := log.EndOffset()
 	d.fs = d.fs.Kill()
-	if end < int64(len(d.shadow)) {
+	d.short = end < int64(len(d.shadow))
+	if d.short && slices.Contains(t.isr, b.id) {
 		t.damaged[b.id] = true
 		c.excuse(t)
 	}
@@ -129,6 +138,7 @@ func (c *checker) powerLost(b *broker, id fsm.PartitionID) {
 func (c *checker) opened(h *hosted) {
 	d, t := h.b.disks[h.id], c.parts[h.id]
 	end := h.log.EndOffset()
+	d.short = false
 	lost := int64(len(d.shadow)) - end
 	if lost > 0 && t != nil && !t.damaged[h.b.id] && !t.excused && slices.Contains(t.isr, h.b.id) {
 		c.s.fail(17, "%s lost %d records in a restart without a power cut", h, lost)
@@ -225,6 +235,7 @@ func (c *checker) partition(h *hosted) {
 	}
 	h.high, h.highEpoch = st.High, st.LeaderEpoch
 	if st.Leader {
+		c.believes(h, st)
 		c.leader(h, t, st)
 	}
 }
