@@ -93,7 +93,7 @@ mutants: ## take one line of defence after another out of the sources, and see t
 
 .PHONY: matrix
 matrix: ## kill processes at every write, sync, rename and removal of a file, and judge what is left (RUN narrows it)
-	SKIFF_POWERCUT=all go test -count=1 -v -timeout 120m -run '$(RUN)' ./cmd/powercut
+	SKIFF_TEST_POWERCUT=all go test -count=1 -v -timeout 120m -run '$(RUN)' ./cmd/powercut
 
 .PHONY: fuzz
 fuzz: ## run each fuzz target in turn for FUZZTIME (PKG, RUN narrow it)

@@ -2,7 +2,7 @@
 //
 // A [Scenario] says how a directory looks before, which process works on it, and what must be true of it after the process was killed
 // and another one went on. [Scenario.Run] repeats it for each kind of call and each n until the process ends by itself before
-// its n-th call. By default a sample of n is tried; SKIFF_POWERCUT=all tries every one.
+// its n-th call. By default a sample of n is tried; SKIFF_TEST_POWERCUT=all tries every one.
 //
 // The kill comes as the process enters the call: of the n-th write nothing is written. What the kernel holds in memory is not
 // lost, so this shows that every prefix of the process's own steps leaves what the next start can go on from; that steps are synced in
@@ -26,7 +26,7 @@ import (
 )
 
 // Everything is the environment variable that asks for every n when it is "all".
-const Everything = "SKIFF_POWERCUT"
+const Everything = "SKIFF_TEST_POWERCUT"
 
 // calls are the kinds of call at which a process is killed. strace knows them by each of their names.
 var calls = []call{
