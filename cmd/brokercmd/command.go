@@ -82,6 +82,7 @@ func brokerConfig(cfg *config.Broker, logger hclog.Logger) brokerd.Config {
 		HeartbeatInterval: givenHeartbeat(cfg), RegistrationTimeout: cfg.RegistrationTimeout,
 		ControlledShutdown: cfg.ControlledShutdown, ControlledShutdownTimeout: cfg.ControlledShutdownTimeout,
 		LagMax: cfg.ReplicaLagMax, FetchWaitMax: cfg.ReplicaFetchWait, RetentionInterval: cfg.RetentionCheck,
+		StrayAge: cfg.StrayRetention, StrayFreeBytesMin: freeBytesMin(cfg),
 		Topics: topicDefaults(cfg), AutoCreateTopics: cfg.AutoCreateTopics,
 		Limits: kafka.Limits{ConnectionsMax: int(cfg.ConnectionsMax), RequestBytesMax: int(cfg.RequestBytesMax), IdleTimeout: cfg.ConnectionIdleMax},
 		Logger: logger,
@@ -96,6 +97,14 @@ func brokerConfig(cfg *config.Broker, logger hclog.Logger) brokerd.Config {
 		})
 	}
 	return out
+}
+
+// freeBytesMin is negative for never.
+func freeBytesMin(cfg *config.Broker) int64 {
+	if cfg.StrayFreeBytesMin == 0 {
+		return -1
+	}
+	return cfg.StrayFreeBytesMin
 }
 
 // givenHeartbeat is 0 unless the interval was set: the controller's session timeout then decides.

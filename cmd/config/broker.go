@@ -40,6 +40,10 @@ type Broker struct {
 	ReplicaFetchWait time.Duration
 	// RetentionCheck is how often retention is looked at.
 	RetentionCheck time.Duration
+	// StrayRetention is how long replicas are kept that the metadata no longer gives to the broker.
+	StrayRetention time.Duration
+	// StrayFreeBytesMin is the free space below which the oldest of them go before that, 0 for never.
+	StrayFreeBytesMin int64
 	// RequestBytesMax of one request frame.
 	RequestBytesMax int32
 	// ConnectionIdleMax after which a silent client is disconnected; negative for never.
@@ -74,6 +78,8 @@ func (v *Values) broker() (*Broker, error) {
 		ReplicaLagMax:             v.millis("replica.lag.time.max.ms"),
 		ReplicaFetchWait:          v.millis("replica.fetch.wait.max.ms"),
 		RetentionCheck:            v.millis("log.retention.check.interval.ms"),
+		StrayRetention:            v.millis("log.stray.retention.ms"),
+		StrayFreeBytesMin:         v.int64("log.stray.free.bytes.min"),
 		RequestBytesMax:           v.int32("socket.request.max.bytes"),
 		ConnectionIdleMax:         v.millis("connections.max.idle.ms"),
 		ConnectionsMax:            v.int32("max.connections"),

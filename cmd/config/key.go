@@ -85,6 +85,8 @@ var keys = []Key{
 	{Name: "log.retention.hours", Default: "168", kind: whole(-1, maxInt32), roles: roleBoth, Doc: "See log.retention.ms."},
 	{Name: "log.retention.bytes", Default: "-1", kind: whole(-1, maxInt64), roles: roleBoth, Doc: "Size over which the oldest segments of a partition are deleted, -1 for never."},
 	{Name: "log.retention.check.interval.ms", Default: "300000", kind: whole(1, maxInt64), roles: RoleBroker, Doc: "How often retention is looked at."},
+	{Name: "log.stray.retention.ms", Default: "86400000", kind: whole(1, maxInt64), roles: RoleBroker, Doc: "How long replicas are kept that the metadata no longer gives to the broker."},
+	{Name: "log.stray.free.bytes.min", Default: "1073741824", kind: whole(0, maxInt64), roles: RoleBroker, Doc: "Free space below which the oldest of them go before that, 0 for never."},
 	{Name: "log.message.timestamp.type", Default: "CreateTime", kind: oneOf("CreateTime", "LogAppendTime"), roles: roleBoth, Doc: "Whose clock stamps a record, of a topic that does not say."},
 	{Name: "socket.request.max.bytes", Default: "104857600", kind: whole(1024, maxInt32), roles: RoleBroker, Doc: "Largest request; a larger one closes the connection before it is read."},
 	{Name: "connections.max.idle.ms", Default: "600000", kind: whole(-1, maxInt64), roles: RoleBroker, Doc: "Silence after which a client's connection is closed, -1 for never."},

@@ -17,7 +17,7 @@ import (
 func brokerCommand() *cobra.Command {
 	cmd := group("broker", "Look at brokers as the quorum sees them, or forget one")
 	f := addFinder(cmd)
-	cmd.AddCommand(f.asOfFlag(f.brokerList()), f.asOfFlag(f.brokerDescribe()), f.brokerUnregister())
+	cmd.AddCommand(f.asOfFlag(f.brokerList()), f.asOfFlag(f.brokerDescribe()), f.brokerUnregister(), f.brokerAdopt(), f.brokerPurge())
 	return cmd
 }
 

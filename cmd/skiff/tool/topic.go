@@ -24,9 +24,9 @@ import (
 
 // topicCommand asks brokers over Kafka's own protocol, so it sees what any client sees and works with any Kafka.
 func topicCommand() *cobra.Command {
-	cmd := group("topic", "Create, list, describe, alter and delete topics")
+	cmd := group("topic", "Create, list, describe, alter, delete and undelete topics")
 	f := addFinder(cmd)
-	cmd.AddCommand(f.topicCreate(), f.asOfFlag(f.topicList()), f.asOfFlag(f.topicDescribe()), f.topicAlter(), f.topicDelete())
+	cmd.AddCommand(f.topicCreate(), f.asOfFlag(f.topicList()), f.asOfFlag(f.topicDescribe()), f.topicAlter(), f.topicDelete(), f.topicUndelete())
 	return cmd
 }
 
