@@ -96,7 +96,8 @@ func takeScaleStep(t *testing.T) {
 }
 
 // processTime is what this process used of the processors, its collections of garbage included.
-func processTime(t *testing.T) time.Duration {
+func processTime(t testing.TB) time.Duration {
+	t.Helper()
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
 		t.Fatal(err)

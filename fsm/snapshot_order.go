@@ -2,6 +2,7 @@ package fsm
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 
 	metadatav1 "github.com/skiffmq/skiff/proto/metadata/v1"
@@ -39,6 +40,21 @@ func (o *recordOrder) next(r *metadatav1.Record) error {
 	return nil
 }
 
+// nextPartition is next for a partition.
+func (o *recordOrder) nextPartition(id int32) error {
+	if o.at.rank != topicRank {
+		return errors.New("a partition before its topic")
+	}
+	if int64(id) <= o.at.id {
+		return fmt.Errorf("kind %d is out of order or doubled", partitionKind)
+	}
+	o.at.id = int64(id)
+	return nil
+}
+
+// topicRank is the rank of topics and partitions.
+const topicRank = 3
+
 // position of a record; the rank 0 is before all of them.
 func (o *recordOrder) position(r *metadatav1.Record) (position, error) {
 	switch k := r.GetKind().(type) {
@@ -47,13 +63,13 @@ func (o *recordOrder) position(r *metadatav1.Record) (position, error) {
 	case *metadatav1.Record_RegisterBroker:
 		return position{rank: 2, id: int64(k.RegisterBroker.GetBrokerId())}, nil
 	case *metadatav1.Record_Topic:
-		return position{rank: 3, key: k.Topic.GetName(), id: -1}, nil
+		return position{rank: topicRank, key: k.Topic.GetName(), id: -1}, nil
 	case *metadatav1.Record_Partition:
 		// A partition belongs to the topic before it; that its id is that topic's is the loader's to verify.
-		if o.at.rank != 3 {
-			return position{}, fmt.Errorf("a partition before its topic")
+		if o.at.rank != topicRank {
+			return position{}, errors.New("a partition before its topic")
 		}
-		return position{rank: 3, key: o.at.key, id: int64(k.Partition.GetPartitionId())}, nil
+		return position{rank: topicRank, key: o.at.key, id: int64(k.Partition.GetPartitionId())}, nil
 	case *metadatav1.Record_Config:
 		c := k.Config
 		return position{rank: 4, resource: ConfigResource{Type: c.GetResourceType(), Name: c.GetResourceName()}, key: c.GetKey()}, nil

@@ -6,14 +6,14 @@ import (
 	"io"
 )
 
-// ReadSnapshot reads a stream of WriteSnapshot to its end, verifies frames, counts and digest, and runs Check on
+// ReadSnapshot reads a stream of WriteSnapshot to its end, verifies frames, counts and digest, and every invariant of
 // what it read. It holds one frame of at most 2 MiB besides the image. The stream must end after the trailer.
 func ReadSnapshot(r io.Reader) (*Image, error) {
 	img, err := loadSnapshot(r)
 	if err != nil {
 		return nil, fmt.Errorf("read snapshot: %w", err)
 	}
-	if err := Check(img); err != nil {
+	if err := checkObjects(img); err != nil {
 		return nil, fmt.Errorf("read snapshot: %w", err)
 	}
 	return img, nil

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 
+	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 
 	metadatav1 "github.com/skiffmq/skiff/proto/metadata/v1"
@@ -25,6 +26,9 @@ type snapshotStream struct {
 	guard   guard
 	objects sum
 	counts  map[uint32]uint64
+	// partitions reads most of the records; object is what one of them states.
+	partitions partitionReader
+	object     snapshotObject
 	order   recordOrder
 	begun   bool
 	done    bool
@@ -105,20 +109,37 @@ func (s *snapshotStream) header(payload []byte) error {
 	return nil
 }
 
+// chunk splits a SnapshotChunk into its records.
 func (s *snapshotStream) chunk(payload []byte) error {
-	c := &metadatav1.SnapshotChunk{}
-	if err := unmarshalKnown(payload, c); err != nil {
-		return fmt.Errorf("chunk: %w", err)
-	}
-	if len(c.GetRecords()) == 0 {
+	if len(payload) == 0 {
 		return errors.New("chunk: no record")
 	}
-	for i, r := range c.GetRecords() {
-		if err := s.record(r); err != nil {
+	for i := 0; len(payload) > 0; i++ {
+		field, kind, n := protowire.ConsumeTag(payload)
+		if n < 0 || field != fieldRecords || kind != protowire.BytesType {
+			return fmt.Errorf("chunk: after record %d: field %d of type %d is not known", i, field, kind)
+		}
+		record, m := protowire.ConsumeBytes(payload[n:])
+		if m < 0 {
+			return fmt.Errorf("chunk: record %d: %w", i, protowire.ParseError(m))
+		}
+		payload = payload[n+m:]
+		if err := s.encodedRecord(record); err != nil {
 			return fmt.Errorf("chunk: record %d: %w", i, err)
 		}
 	}
 	return nil
+}
+
+func (s *snapshotStream) encodedRecord(b []byte) error {
+	if s.partitions.read(b) {
+		return s.partitionRecord(&s.partitions)
+	}
+	r := &metadatav1.Record{}
+	if err := unmarshalKnown(b, r); err != nil {
+		return err
+	}
+	return s.record(r)
 }
 
 func (s *snapshotStream) record(r *metadatav1.Record) error {

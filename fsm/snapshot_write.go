@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 
+	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 
 	metadatav1 "github.com/skiffmq/skiff/proto/metadata/v1"
@@ -41,14 +42,14 @@ func WriteSnapshot(img *Image, w io.Writer) error {
 	return nil
 }
 
-// snapshotWriter gathers records into chunks. Its first error stays.
+// snapshotWriter gathers encoded records into chunks. Its first error stays.
 type snapshotWriter struct {
-	w      io.Writer
-	chunk  metadatav1.SnapshotChunk
-	bytes  int
-	counts map[uint32]uint64
-	buf    []byte
-	err    error
+	w io.Writer
+	// chunk is the payload of the chunk that is being filled, room what the next record is encoded into.
+	chunk, room []byte
+	counts      map[uint32]uint64
+	buf         []byte
+	err         error
 }
 
 func (s *snapshotWriter) frame(kind frameKind, m proto.Message) {
@@ -58,6 +59,13 @@ func (s *snapshotWriter) frame(kind frameKind, m proto.Message) {
 	payload, err := proto.MarshalOptions{Deterministic: true}.Marshal(m)
 	if err != nil {
 		s.err = err
+		return
+	}
+	s.payload(kind, payload)
+}
+
+func (s *snapshotWriter) payload(kind frameKind, payload []byte) {
+	if s.err != nil {
 		return
 	}
 	if len(payload) > maxFrameBytes {
@@ -72,22 +80,39 @@ func (s *snapshotWriter) record(r *metadatav1.Record) {
 	if s.err != nil {
 		return
 	}
-	size := proto.Size(r) + recordOverhead
-	if s.bytes > 0 && s.bytes+size > chunkBytes {
+	if s.room, s.err = (proto.MarshalOptions{Deterministic: true}).MarshalAppend(s.room[:0], r); s.err == nil {
+		s.encoded(recordKind(r), s.room)
+	}
+}
+
+// partition is record for a partition.
+func (s *snapshotWriter) partition(id PartitionID, p *Partition) {
+	if s.err != nil {
+		return
+	}
+	s.room = appendPartition(s.room[:0], id, p)
+	size := len(s.room)
+	s.room = protowire.AppendTag(s.room, partitionKind, protowire.BytesType)
+	s.room = protowire.AppendBytes(s.room, s.room[:size])
+	s.encoded(partitionKind, s.room[size:])
+}
+
+// encoded adds a record to the chunk, after the chunk was written if the record does not fit.
+func (s *snapshotWriter) encoded(kind uint32, record []byte) {
+	if len(s.chunk) > 0 && len(s.chunk)+len(record)+recordOverhead > chunkBytes {
 		s.flush()
 	}
-	s.chunk.Records = append(s.chunk.Records, r)
-	s.bytes += size
-	s.counts[recordKind(r)]++
+	s.chunk = protowire.AppendTag(s.chunk, fieldRecords, protowire.BytesType)
+	s.chunk = protowire.AppendBytes(s.chunk, record)
+	s.counts[kind]++
 }
 
 func (s *snapshotWriter) flush() {
-	if len(s.chunk.Records) == 0 {
+	if len(s.chunk) == 0 {
 		return
 	}
-	s.frame(chunkFrame, &s.chunk)
-	s.chunk.Records = s.chunk.Records[:0]
-	s.bytes = 0
+	s.payload(chunkFrame, s.chunk)
+	s.chunk = s.chunk[:0]
 }
 
 func (s *snapshotWriter) registrations(img *Image) {
@@ -103,7 +128,7 @@ func (s *snapshotWriter) topics(img *Image) {
 	for t := range img.Topics() {
 		s.record(&metadatav1.Record{Kind: &metadatav1.Record_Topic{Topic: &metadatav1.Topic{Name: t.name, TopicId: t.id.Bytes()}}})
 		for i, p := range t.Partitions() {
-			s.record(&metadatav1.Record{Kind: &metadatav1.Record_Partition{Partition: p.Record(PartitionID{Topic: t.id, Partition: i})}})
+			s.partition(PartitionID{Topic: t.id, Partition: i}, &p)
 		}
 	}
 }
