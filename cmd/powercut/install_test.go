@@ -196,7 +196,9 @@ func TestFollowerIsWholeWhereverItIsKilledInASnapshot(t *testing.T) {
 	var q *lagging
 	powercut.Scenario{
 		Prepare: func(t testing.TB, dir string) { q = newLagging(t, dir) },
-		Command: func(dir string) *exec.Cmd { return process("follower", dir, q.address, strconv.FormatInt(q.offset, 10)) },
+		Command: func(dir string) *exec.Cmd {
+			return process("follower", dir, q.address, strconv.FormatInt(q.offset, 10))
+		},
 		Check: func(t testing.TB, dir string, at powercut.Cut) {
 			node, _ := start(t, followerID, dir, listen(t, q.address))
 			q.t = t

@@ -104,7 +104,7 @@ func (b *File) metaAt(at int64) (meta, int64, error) {
 	}
 	m := page[pageHeaderBytes:]
 	sum := fnv.New64a()
-	sum.Write(m[:56]) //nolint:errcheck // it never fails
+	sum.Write(m[:56])
 	order := binary.NativeEndian
 	size := int64(order.Uint32(m[8:]))
 	switch {

@@ -47,7 +47,7 @@ func TestSavedSnapshotIsWholeOrAnError(t *testing.T) {
 		"what is written is full":  nil,
 		"ended before any of them": stream(io.EOF),
 	} {
-		var into io.Writer = io.Discard
+		into := io.Discard
 		if next == nil {
 			next, into = stream(io.EOF, dataPart("abc"), endPart(3)), full{}
 		}

@@ -32,7 +32,7 @@ type diffed struct {
 	A diffSide `json:"a"`
 	B diffSide `json:"b"`
 	// Equal tells that nothing differs but how far the two are in their history.
-	Equal   bool     `json:"equal"`
+	Equal   bool         `json:"equal"`
 	Changes []diffChange `json:"changes"`
 }
 

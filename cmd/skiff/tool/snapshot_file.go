@@ -82,7 +82,7 @@ func (s *snapshotSink) abandon() error {
 	if s.temp == nil {
 		return nil
 	}
-	s.temp.Close() //nolint:errcheck // it is thrown away
+	s.temp.Close()
 	if err := os.Remove(s.temp.Name()); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}

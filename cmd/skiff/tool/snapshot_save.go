@@ -173,7 +173,7 @@ func (s *saving) source(ctx context.Context) (*client.Client, string, error) {
 	status := askAll(asking, c, controllers)
 	best := status.bestSource()
 	if best == nil {
-		c.Close() //nolint:errcheck // the error that matters is returned
+		c.Close()
 		return nil, "", config.Failed("name one with --from, or save from the disk of a stopped node with --data-dir",
 			"none of the quorum nodes at %s can be saved from: %s", strings.Join(controllers, ", "), status.troubles())
 	}
