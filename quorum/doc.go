@@ -19,6 +19,9 @@
 //	member.followLeadership tells the loop that leadership may have changed
 //	member.register         keeps the metadata's word about this node true
 //	snapshotter.run         takes snapshots by bytes and by age
+//	member.watchLeader      stands for election when the leader's process is gone
+//	member.watchStore       ends a leader whose disk hangs
+//	member.watchRoom        hands over when the disk is nearly full
 //
 // The image is a pointer that only the FSM goroutine stores, and everybody loads. No lock is held across a wait, a disk
 // sync or the network; where one must wait for another's disk (init) there is a slot in a channel instead.
