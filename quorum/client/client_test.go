@@ -233,6 +233,35 @@ func TestSessionEndsWhenTheNodeIsDeposedAndTheNextOpensElsewhere(t *testing.T) {
 	})
 }
 
+// TestSessionIsNotOpenedAtAFrozenControllerWhenAnotherIsActive: a broker that believes in a controller that was frozen has
+// a session with the next one well before a local cluster's grace of 3 s is over.
+func TestSessionIsNotOpenedAtAFrozenControllerWhenAnotherIsActive(t *testing.T) {
+	bubble(t, rpctest.Options{}, func(t *testing.T, q *rpctest.Quorum, c *client.Client) {
+		q.Lead(0)
+		b := register(t, c, 1) // now it believes in node 0
+		q.Node(0).Blackhole(true)
+		q.Lead(1)
+		begin := time.Now()
+		s, err := c.OpenSession(within(t, time.Minute))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if took := time.Since(begin); took > time.Second {
+			t.Errorf("the session was open after %s", took)
+		}
+		time.Sleep(5 * time.Second) // the attempt that opened it is long over
+		if err := s.Send(b.beat(1)); err != nil {
+			t.Fatal(err)
+		}
+		if resp, err := s.Recv(); err != nil || resp.GetSequence() != 1 {
+			t.Fatalf("%v, %v", resp, err)
+		}
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
 func TestOtherClusterIsRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := rpctest.New(t, rpctest.Options{Nodes: 1})

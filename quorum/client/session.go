@@ -10,8 +10,8 @@ import (
 	controllerv1 "github.com/skiffmq/skiff/proto/controller/v1"
 )
 
-// openTimeout bounds one attempt to open a session.
-const openTimeout = 3 * time.Second
+// closeTimeout is how long what was sent on a session that is closed may still arrive.
+const closeTimeout = 3 * time.Second
 
 // Session is a broker's stream to the active controller. One goroutine may send while another receives.
 type Session interface {
@@ -28,9 +28,9 @@ type Session interface {
 func (c *Client) OpenSession(ctx context.Context) (Session, error) {
 	var opened *session
 	streamCtx, cancel := c.bound(ctx)
-	err := c.call(ctx, true, func(_ context.Context, conn *grpc.ClientConn) error {
+	err := c.call(ctx, true, func(attempt context.Context, conn *grpc.ClientConn) error {
 		var err error
-		opened, err = c.openSession(streamCtx, conn)
+		opened, err = c.openSession(streamCtx, attempt, conn)
 		return err
 	})
 	if err != nil {
@@ -41,10 +41,11 @@ func (c *Client) OpenSession(ctx context.Context) (Session, error) {
 	return opened, nil
 }
 
-// openSession makes one attempt. A node that accepts sends its header at once; one that refuses ends the stream.
-func (c *Client) openSession(ctx context.Context, conn *grpc.ClientConn) (*session, error) {
+// openSession makes one attempt, which ends with its own context: a frozen node must not be waited for when another is
+// active. The stream lives on with ctx. A node that accepts sends its header at once; one that refuses ends the stream.
+func (c *Client) openSession(ctx, attempt context.Context, conn *grpc.ClientConn) (*session, error) {
 	ctx, cancel := context.WithCancel(ctx)
-	timer := time.AfterFunc(openTimeout, cancel)
+	detach := context.AfterFunc(attempt, cancel)
 	stream, err := controllerv1.NewBrokerServiceClient(conn).Session(ctx)
 	if err != nil {
 		cancel()
@@ -59,8 +60,8 @@ func (c *Client) openSession(ctx context.Context, conn *grpc.ClientConn) (*sessi
 			err = errors.New("the node answered a session that it did not open")
 		}
 	}
-	if !timer.Stop() && err == nil {
-		err = context.DeadlineExceeded
+	if !detach() && err == nil {
+		err = context.Cause(attempt)
 	}
 	if err != nil {
 		cancel()
@@ -92,7 +93,7 @@ func (s *session) Recv() (*controllerv1.SessionResponse, error) {
 
 func (s *session) Close() error {
 	err := s.stream.CloseSend()
-	time.AfterFunc(openTimeout, func() { // what was sent gets its chance to arrive
+	time.AfterFunc(closeTimeout, func() { // what was sent gets its chance to arrive
 		s.cancel()
 		s.cancelAll()
 	})
