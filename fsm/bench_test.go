@@ -141,6 +141,23 @@ func BenchmarkSnapshotMillion(b *testing.B) {
 	})
 }
 
+// BenchmarkDiffMillion compares a million partitions with those of another image that shares nothing with it, as a follower
+// does that is given a snapshot.
+func BenchmarkDiffMillion(b *testing.B) {
+	img := bigImage(b, 10_000, 100, 12)
+	other := throughSnapshot(b, img)
+	b.Run("equal", func(b *testing.B) {
+		benchmarkCPU(b, func() error { Diff(img, other); return nil })
+	})
+	born, err := Rebirth(other, Birth{ClusterID: img.ClusterID(), UUID: uuid(2)})
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Run("reborn", func(b *testing.B) {
+		benchmarkCPU(b, func() error { Diff(img, born); return nil })
+	})
+}
+
 func benchmarkCPU(b *testing.B, op func() error) {
 	begin := processTime(b)
 	for range b.N {
