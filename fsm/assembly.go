@@ -15,6 +15,7 @@ type assembly struct {
 	recoveries  *immutable.SortedMapBuilder[PartitionID, *RecoveryElection]
 	features    *immutable.SortedMapBuilder[string, int32]
 	quotas      *immutable.SortedMapBuilder[quotaID, float64]
+	answers     *immutable.SortedMapBuilder[int64, *Answer]
 	index       *indexBuilder
 	// topic is the one whose partitions are being added.
 	topic *Topic
@@ -30,6 +31,7 @@ func newAssembly() *assembly {
 		recoveries:  immutable.NewSortedMapBuilder[PartitionID, *RecoveryElection](byPartition),
 		features:    immutable.NewSortedMapBuilder[string, int32](byName),
 		quotas:      immutable.NewSortedMapBuilder[quotaID, float64](quotaIDs{}),
+		answers:     immutable.NewSortedMapBuilder[int64, *Answer](nil),
 		index:       newIndexBuilder(),
 	}
 }
@@ -78,7 +80,7 @@ func (a *assembly) image(g guard, objects sum) *Image {
 	img.brokers, img.controllers = a.brokers.Map(), a.controllers.Map()
 	img.topics, img.names = a.topics.Map(), a.names.Map()
 	img.configs, img.recoveries = a.configs.Map(), a.recoveries.Map()
-	img.features, img.quotas = a.features.Map(), a.quotas.Map()
+	img.features, img.quotas, img.answers = a.features.Map(), a.quotas.Map(), a.answers.Map()
 	img.index = a.index.finish()
 	img.objects = objects
 	img.seal()

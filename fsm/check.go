@@ -26,6 +26,7 @@ func Check(img *Image) error {
 func checkObjects(img *Image) error {
 	for _, check := range []func(*Image) *Violation{
 		checkGuardState, checkRegistrations, checkNames, checkTopics, checkConfigs, checkRecoveries, checkFeatures, checkQuotas,
+		checkAnswers,
 	} {
 		if v := check(img); v != nil {
 			return v
@@ -274,6 +275,9 @@ func (img *Image) sumObjects() sum {
 	}
 	for q := range img.Quotas() {
 		objects = objects.add(q.sum())
+	}
+	for a := range img.Answers() {
+		objects = objects.add(a.sum())
 	}
 	for t := range img.Topics() {
 		objects = objects.add(topicSum(t.id, t.name))

@@ -34,6 +34,8 @@ type Delta struct {
 	Claimed bool
 	// Confirmed says that the lineage was confirmed, or, of a snapshot, that Image.Confirmed is another.
 	Confirmed bool
+	// Answered says that the answer to a request was stated.
+	Answered bool
 }
 
 // BrokerDelta is a registration before and after; nil when there was or is none.
@@ -60,7 +62,7 @@ type PartitionDelta struct {
 // Empty reports whether nothing but offsets changed.
 func (d *Delta) Empty() bool {
 	return len(d.Brokers)+len(d.Topics)+len(d.Configs)+len(d.Controllers)+len(d.Recoveries)+len(d.Features)+len(d.Quotas) == 0 &&
-		!d.ProducerIDs && !d.Claimed && !d.Confirmed
+		!d.ProducerIDs && !d.Claimed && !d.Confirmed && !d.Answered
 }
 
 // sort brings every list into the order that its field promises.

@@ -23,6 +23,7 @@ func TestDeltaShows(t *testing.T) {
 		"FeatureLevel":         func(d *Delta) bool { return len(d.Features) > 0 },
 		"ClientQuota":          func(d *Delta) bool { return len(d.Quotas) > 0 },
 		"ClearElr":             topics,
+		"RequestAnswered":      func(d *Delta) bool { return d.Answered },
 	}
 	for number := range recordKinds.Fields().Len() {
 		kind := string(recordKinds.Fields().Get(number).Message().Name())
@@ -74,6 +75,7 @@ func oneRecord(tb reporter, w *world, kind string) []record {
 		"RecoveryElected":          {"recovery-elected topic=10 leader=1 missing=2"},
 		"FeatureLevel":             {"feature name=f level=1"},
 		"ClientQuota":              {"quota user=alice key=producer_byte_rate value=1024"},
+		"RequestAnswered":          {"answered id=7 kind=k answer=yes"},
 		"ClearElr":                 {"change topic=10 isr=1 elr=2", "clear-elr topic=t"},
 	}
 	var records []record

@@ -46,6 +46,9 @@ func Describe(img *Image) string {
 	for q := range img.Quotas() {
 		fmt.Fprintf(&b, "quota of %s %s=%v\n", q.Entity, q.Key, q.Value)
 	}
+	for a := range img.Answers() {
+		fmt.Fprintf(&b, "answer at %d to %s %s, %d bytes\n", a.Offset, a.Kind, a.RequestID, len(a.Body))
+	}
 	if img.nextProducerID > 0 {
 		fmt.Fprintf(&b, "next producer id %d\n", img.nextProducerID)
 	}

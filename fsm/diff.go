@@ -17,6 +17,7 @@ func Diff(old, now *Image) *Delta {
 		ProducerIDs: old.nextProducerID != now.nextProducerID,
 		Claimed:     old.claim != now.claim || old.claimOffset != now.claimOffset,
 		Confirmed:   old.unconfirmed != now.unconfirmed,
+		Answered:    !sameAnswers(old, now),
 	}
 	merge(old.brokers, now.brokers, func(id int32, a, b *Broker) {
 		if a == nil || b == nil || (a != b && a.sum() != b.sum()) {

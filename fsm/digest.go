@@ -56,6 +56,7 @@ const (
 	recoveryObject
 	featureObject
 	quotaObject
+	answerObject
 )
 
 // canonical collects the fields of one object in a form with exactly one spelling: integers big endian, strings

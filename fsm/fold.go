@@ -28,6 +28,7 @@ type fold struct {
 	producerIDs bool
 	claimed     bool
 	confirmed   bool
+	answered    bool
 	// touched since the batch began, for the invariants that hold at its end only.
 	touched batchTouched
 }
@@ -101,6 +102,8 @@ func (f *fold) record(r *metadatav1.Record) error {
 		return f.lineageConfirmed()
 	case *metadatav1.Record_RecoveryElected:
 		return f.recoveryElected(k.RecoveryElected)
+	case *metadatav1.Record_RequestAnswered:
+		return f.requestAnswered(k.RequestAnswered)
 	case *metadatav1.Record_LineageStarted:
 		// It is folded offline only: a lineage that began in its own ancestor's log could begin twice.
 		return violation(0, "lineage", "LineageStarted is never in an entry")
@@ -118,6 +121,7 @@ func (f *fold) finish() (*Image, *Delta) {
 		ProducerIDs: f.producerIDs,
 		Claimed:     f.claimed,
 		Confirmed:   f.confirmed,
+		Answered:    f.answered,
 	}
 	for _, id := range f.order {
 		if t := f.write(id, f.edits[id]); t != nil {

@@ -53,9 +53,14 @@ func (h *history) records() []record {
 	}
 }
 
-// featureOrQuota states one of few, so that they meet again.
+// featureOrQuota states one of the rarer kinds, of few, so that they meet again.
 func (h *history) featureOrQuota() record {
-	switch h.IntN(3) {
+	switch h.IntN(4) {
+	case 3:
+		h.next++
+		return &metadatav1.Record{Kind: &metadatav1.Record_RequestAnswered{RequestAnswered: &metadatav1.RequestAnswered{
+			RequestId: uuid(h.next).Bytes(), RequestKind: "k", Answer: []byte{byte(h.next)},
+		}}}
 	case 0:
 		return &metadatav1.Record{Kind: &metadatav1.Record_ClearElr{ClearElr: &metadatav1.ClearElr{}}}
 	case 1:

@@ -27,6 +27,8 @@ type Image struct {
 	// features are the levels above 0; quotas are those of the cluster's clients.
 	features *immutable.SortedMap[string, int32]
 	quotas   *immutable.SortedMap[quotaID, float64]
+	// answers are the last ones, by metadata offset.
+	answers *immutable.SortedMap[int64, *Answer]
 	// index is derived from topics and never in a snapshot (I11).
 	index index
 	// objects is the sum over every object but the guard's state; digest adds that.
@@ -76,6 +78,7 @@ func newImage(g guard) *Image {
 		recoveries:  immutable.NewSortedMap[PartitionID, *RecoveryElection](byPartition),
 		features:    newFeatures(),
 		quotas:      newQuotas(),
+		answers:     newAnswers(),
 		index:       newIndex(),
 	}
 	img.seal()

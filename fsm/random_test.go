@@ -213,6 +213,7 @@ func stateOf(img *Image) state {
 	for q := range img.Quotas() {
 		s.add("quotas", q.Entity, fmt.Sprint(q.Key, "=", q.Value))
 	}
+	s.set("answers", "", answersText(img))
 	s.set("confirmed", "", fmt.Sprint(img.Confirmed()))
 	s.set("producer", "ids", fmt.Sprint(img.NextProducerID()))
 	s.set("claim", "", fmt.Sprint(img.ClaimOffset(), img.claim))
@@ -224,6 +225,14 @@ func (s state) set(kind string, id any, text string) {
 	if delete(s, key); text != "" {
 		s[key] = text
 	}
+}
+
+func answersText(img *Image) string {
+	var b bytes.Buffer
+	for a := range img.Answers() {
+		fmt.Fprintf(&b, "%+v;", *a)
+	}
+	return b.String()
 }
 
 // add appends to an object's text.
@@ -289,6 +298,9 @@ func (s state) with(d *Delta, now *Image) state {
 				next.add("quotas", entity, fmt.Sprint(q.Key, "=", q.Value))
 			}
 		}
+	}
+	if d.Answered {
+		next.set("answers", "", answersText(now))
 	}
 	if d.Confirmed {
 		next.set("confirmed", "", fmt.Sprint(now.Confirmed()))

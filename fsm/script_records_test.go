@@ -174,6 +174,10 @@ func parseRecord(tb reporter, line string) record {
 		return &metadatav1.Record{Kind: &metadatav1.Record_ClearElr{ClearElr: &metadatav1.ClearElr{TopicName: f.text("topic", "")}}}
 	case "quota":
 		return parseQuota(f)
+	case "answered":
+		return &metadatav1.Record{Kind: &metadatav1.Record_RequestAnswered{RequestAnswered: &metadatav1.RequestAnswered{
+			RequestId: f.uuid("id"), RequestKind: f.text("kind", ""), Answer: []byte(f.text("answer", "")), MetadataOffset: f.int64("offset", 0),
+		}}}
 	case "lineage-started":
 		return &metadatav1.Record{Kind: &metadatav1.Record_LineageStarted{LineageStarted: &metadatav1.LineageStarted{}}}
 	default:

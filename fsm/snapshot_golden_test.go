@@ -51,11 +51,19 @@ func fullImage(tb reporter) *Image {
 	w.fold(
 		&metadatav1.Record{Kind: &metadatav1.Record_FeatureLevel{FeatureLevel: &metadatav1.FeatureLevel{Name: "skiff.version", Level: 2}}},
 		&metadatav1.Record{Kind: &metadatav1.Record_FeatureLevel{FeatureLevel: &metadatav1.FeatureLevel{Name: "transaction.version", Level: 1}}},
+		answeredRecord(1),
+		answeredRecord(2),
 		quotaRecord("producer_byte_rate", 1024, QuotaEntity{User: QuotaPart{Given: true, Name: "ann"}}),
 		quotaRecord("consumer_byte_rate", 0.5, QuotaEntity{User: QuotaPart{Given: true, Default: true}, ClientID: QuotaPart{Given: true, Name: "app"}}),
 	)
 	mustBeSound(tb, w.img)
 	return w.img
+}
+
+func answeredRecord(n int) record {
+	return &metadatav1.Record{Kind: &metadatav1.Record_RequestAnswered{RequestAnswered: &metadatav1.RequestAnswered{
+		RequestId: uuid(n).Bytes(), RequestKind: "controller.v1.CreateTopicsRequest", Answer: []byte{byte(n)},
+	}}}
 }
 
 func quotaRecord(key string, value float64, e QuotaEntity) record {

@@ -21,6 +21,7 @@ type snapshotObject struct {
 	feature        string
 	level          int32 // of feature
 	quota          *Quota
+	answer         *Answer
 	nextProducerID int64
 }
 
@@ -48,6 +49,10 @@ func objectFromRecord(r *metadatav1.Record) (o snapshotObject, err error) {
 		return featureObjectFrom(k.FeatureLevel)
 	case *metadatav1.Record_ClientQuota:
 		return quotaObjectFrom(k.ClientQuota)
+	case *metadatav1.Record_RequestAnswered:
+		if o.answer, err = answerFromRecord(k.RequestAnswered, k.RequestAnswered.GetMetadataOffset()); err == nil {
+			o.sum = o.answer.sum()
+		}
 	case *metadatav1.Record_ProducerIds:
 		if o.nextProducerID = k.ProducerIds.GetNextProducerId(); o.nextProducerID <= 0 {
 			err = fmt.Errorf("next producer id %d is not above 0", o.nextProducerID)

@@ -15,7 +15,7 @@ type recordOrder struct {
 }
 
 // position orders the records: by rank; controllers and brokers by id; topics by name, each followed by its
-// partitions by number; configs by resource and key; recovery elections by topic id and partition; features by name; quotas by entity and key.
+// partitions by number; configs by resource and key; recovery elections by topic id and partition; features by name; quotas by entity and key; answers by metadata offset.
 type position struct {
 	rank     int
 	id       int64
@@ -83,6 +83,8 @@ func (o *recordOrder) position(r *metadatav1.Record) (position, error) {
 	case *metadatav1.Record_ClientQuota:
 		entity, err := QuotaEntityFromProto(k.ClientQuota.GetEntity())
 		return position{rank: 8, quota: quotaID{entity, k.ClientQuota.GetKey()}}, err
+	case *metadatav1.Record_RequestAnswered:
+		return position{rank: 9, id: k.RequestAnswered.GetMetadataOffset()}, nil
 	default:
 		return position{}, fmt.Errorf("a record of kind %d has no place in a snapshot", recordKind(r))
 	}

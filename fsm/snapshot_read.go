@@ -117,6 +117,8 @@ func (l loader) load(o *snapshotObject) error {
 		l.features.Set(o.feature, o.level)
 	case o.quota != nil:
 		l.quotas.Set(o.quota.id(), o.quota.Value)
+	case o.answer != nil:
+		l.answers.Set(o.answer.Offset, o.answer)
 	}
 	return nil
 }

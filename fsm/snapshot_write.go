@@ -33,7 +33,7 @@ func WriteSnapshot(img *Image, w io.Writer) error {
 	s.topics(img)
 	s.settings(img)
 	s.recoveries(img)
-	s.featuresAndQuotas(img)
+	s.lateKinds(img)
 	s.flush()
 	s.frame(trailerFrame, s.trailer(img))
 	if s.err != nil {
@@ -155,12 +155,15 @@ func (s *snapshotWriter) recoveries(img *Image) {
 	}
 }
 
-func (s *snapshotWriter) featuresAndQuotas(img *Image) {
+func (s *snapshotWriter) lateKinds(img *Image) {
 	for name, level := range img.FeatureLevels() {
 		s.record(&metadatav1.Record{Kind: &metadatav1.Record_FeatureLevel{FeatureLevel: &metadatav1.FeatureLevel{Name: name, Level: level}}})
 	}
 	for q := range img.Quotas() {
 		s.record(&metadatav1.Record{Kind: &metadatav1.Record_ClientQuota{ClientQuota: q.Record()}})
+	}
+	for a := range img.Answers() {
+		s.record(&metadatav1.Record{Kind: &metadatav1.Record_RequestAnswered{RequestAnswered: a.Record()}})
 	}
 }
 

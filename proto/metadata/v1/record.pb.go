@@ -519,6 +519,7 @@ type Record struct {
 	//	*Record_ClientQuota
 	//	*Record_LineageConfirmed
 	//	*Record_RecoveryElected
+	//	*Record_RequestAnswered
 	Kind          isRecord_Kind `protobuf_oneof:"kind"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -714,6 +715,15 @@ func (x *Record) GetRecoveryElected() *RecoveryElected {
 	return nil
 }
 
+func (x *Record) GetRequestAnswered() *RequestAnswered {
+	if x != nil {
+		if x, ok := x.Kind.(*Record_RequestAnswered); ok {
+			return x.RequestAnswered
+		}
+	}
+	return nil
+}
+
 type isRecord_Kind interface {
 	isRecord_Kind()
 }
@@ -803,6 +813,11 @@ type Record_RecoveryElected struct {
 	RecoveryElected *RecoveryElected `protobuf:"bytes,25,opt,name=recovery_elected,json=recoveryElected,proto3,oneof"`
 }
 
+type Record_RequestAnswered struct {
+	// request_answered: see RequestAnswered.
+	RequestAnswered *RequestAnswered `protobuf:"bytes,26,opt,name=request_answered,json=requestAnswered,proto3,oneof"`
+}
+
 func (*Record_PartitionChange) isRecord_Kind() {}
 
 func (*Record_Partition) isRecord_Kind() {}
@@ -836,6 +851,8 @@ func (*Record_ClientQuota) isRecord_Kind() {}
 func (*Record_LineageConfirmed) isRecord_Kind() {}
 
 func (*Record_RecoveryElected) isRecord_Kind() {}
+
+func (*Record_RequestAnswered) isRecord_Kind() {}
 
 // BrokerIDs is a list of broker ids that can be absent, which an empty list is not.
 type BrokerIDs struct {
@@ -2565,6 +2582,80 @@ func (x *QuotaEntity) GetName() string {
 	return ""
 }
 
+// RequestAnswered says what a request was answered that changed something, so that a retry of it gets the same answer,
+// also from another controller. It is the last record of its batch. The last 512 are kept.
+type RequestAnswered struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// request_id of the request (16 bytes).
+	RequestId []byte `protobuf:"bytes,1,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	// request_kind is the full name of the request's message, for example "controller.v1.CreateTopicsRequest".
+	RequestKind string `protobuf:"bytes,2,opt,name=request_kind,json=requestKind,proto3" json:"request_kind,omitempty"`
+	// answer is the encoded response, without its metadata offset; at most 8 KiB.
+	Answer []byte `protobuf:"bytes,3,opt,name=answer,proto3" json:"answer,omitempty"`
+	// metadata_offset of this record; stated in snapshots only, where records have no offset of their own.
+	MetadataOffset int64 `protobuf:"varint,4,opt,name=metadata_offset,json=metadataOffset,proto3" json:"metadata_offset,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
+}
+
+func (x *RequestAnswered) Reset() {
+	*x = RequestAnswered{}
+	mi := &file_metadata_v1_record_proto_msgTypes[30]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RequestAnswered) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RequestAnswered) ProtoMessage() {}
+
+func (x *RequestAnswered) ProtoReflect() protoreflect.Message {
+	mi := &file_metadata_v1_record_proto_msgTypes[30]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RequestAnswered.ProtoReflect.Descriptor instead.
+func (*RequestAnswered) Descriptor() ([]byte, []int) {
+	return file_metadata_v1_record_proto_rawDescGZIP(), []int{30}
+}
+
+func (x *RequestAnswered) GetRequestId() []byte {
+	if x != nil {
+		return x.RequestId
+	}
+	return nil
+}
+
+func (x *RequestAnswered) GetRequestKind() string {
+	if x != nil {
+		return x.RequestKind
+	}
+	return ""
+}
+
+func (x *RequestAnswered) GetAnswer() []byte {
+	if x != nil {
+		return x.Answer
+	}
+	return nil
+}
+
+func (x *RequestAnswered) GetMetadataOffset() int64 {
+	if x != nil {
+		return x.MetadataOffset
+	}
+	return 0
+}
+
 var File_metadata_v1_record_proto protoreflect.FileDescriptor
 
 const file_metadata_v1_record_proto_rawDesc = "" +
@@ -2604,7 +2695,7 @@ const file_metadata_v1_record_proto_rawDesc = "" +
 	"\frequest_kind\x18\x03 \x01(\tR\vrequestKind\"0\n" +
 	"\x06Reason\x12\x12\n" +
 	"\x04code\x18\x01 \x01(\tR\x04code\x12\x12\n" +
-	"\x04text\x18\x02 \x01(\tR\x04text\"\xac\t\n" +
+	"\x04text\x18\x02 \x01(\tR\x04text\"\xf7\t\n" +
 	"\x06Record\x12I\n" +
 	"\x10partition_change\x18\x01 \x01(\v2\x1c.metadata.v1.PartitionChangeH\x00R\x0fpartitionChange\x126\n" +
 	"\tpartition\x18\x02 \x01(\v2\x16.metadata.v1.PartitionH\x00R\tpartition\x12*\n" +
@@ -2623,7 +2714,8 @@ const file_metadata_v1_record_proto_rawDesc = "" +
 	"\tclear_elr\x18\x0e \x01(\v2\x15.metadata.v1.ClearElrH\x00R\bclearElr\x12=\n" +
 	"\fclient_quota\x18\x11 \x01(\v2\x18.metadata.v1.ClientQuotaH\x00R\vclientQuota\x12L\n" +
 	"\x11lineage_confirmed\x18\x18 \x01(\v2\x1d.metadata.v1.LineageConfirmedH\x00R\x10lineageConfirmed\x12I\n" +
-	"\x10recovery_elected\x18\x19 \x01(\v2\x1c.metadata.v1.RecoveryElectedH\x00R\x0frecoveryElectedB\x06\n" +
+	"\x10recovery_elected\x18\x19 \x01(\v2\x1c.metadata.v1.RecoveryElectedH\x00R\x0frecoveryElected\x12I\n" +
+	"\x10request_answered\x18\x1a \x01(\v2\x1c.metadata.v1.RequestAnsweredH\x00R\x0frequestAnsweredB\x06\n" +
 	"\x04kind\"\x1d\n" +
 	"\tBrokerIDs\x12\x10\n" +
 	"\x03ids\x18\x01 \x03(\x05R\x03ids\"$\n" +
@@ -2772,7 +2864,13 @@ const file_metadata_v1_record_proto_rawDesc = "" +
 	"\vQuotaEntity\x12\x12\n" +
 	"\x04type\x18\x01 \x01(\tR\x04type\x12\x17\n" +
 	"\x04name\x18\x02 \x01(\tH\x00R\x04name\x88\x01\x01B\a\n" +
-	"\x05_name*{\n" +
+	"\x05_name\"\x94\x01\n" +
+	"\x0fRequestAnswered\x12\x1d\n" +
+	"\n" +
+	"request_id\x18\x01 \x01(\fR\trequestId\x12!\n" +
+	"\frequest_kind\x18\x02 \x01(\tR\vrequestKind\x12\x16\n" +
+	"\x06answer\x18\x03 \x01(\fR\x06answer\x12'\n" +
+	"\x0fmetadata_offset\x18\x04 \x01(\x03R\x0emetadataOffset*{\n" +
 	"\x12ConfigResourceType\x12$\n" +
 	" CONFIG_RESOURCE_TYPE_UNSPECIFIED\x10\x00\x12\x1e\n" +
 	"\x1aCONFIG_RESOURCE_TYPE_TOPIC\x10\x02\x12\x1f\n" +
@@ -2791,7 +2889,7 @@ func file_metadata_v1_record_proto_rawDescGZIP() []byte {
 }
 
 var file_metadata_v1_record_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_metadata_v1_record_proto_msgTypes = make([]protoimpl.MessageInfo, 30)
+var file_metadata_v1_record_proto_msgTypes = make([]protoimpl.MessageInfo, 31)
 var file_metadata_v1_record_proto_goTypes = []any{
 	(ConfigResourceType)(0),          // 0: metadata.v1.ConfigResourceType
 	(*LineageID)(nil),                // 1: metadata.v1.LineageID
@@ -2824,6 +2922,7 @@ var file_metadata_v1_record_proto_goTypes = []any{
 	(*ClearElr)(nil),                 // 28: metadata.v1.ClearElr
 	(*ClientQuota)(nil),              // 29: metadata.v1.ClientQuota
 	(*QuotaEntity)(nil),              // 30: metadata.v1.QuotaEntity
+	(*RequestAnswered)(nil),          // 31: metadata.v1.RequestAnswered
 }
 var file_metadata_v1_record_proto_depIdxs = []int32{
 	1,  // 0: metadata.v1.Envelope.lineage:type_name -> metadata.v1.LineageID
@@ -2848,28 +2947,29 @@ var file_metadata_v1_record_proto_depIdxs = []int32{
 	29, // 19: metadata.v1.Record.client_quota:type_name -> metadata.v1.ClientQuota
 	24, // 20: metadata.v1.Record.lineage_confirmed:type_name -> metadata.v1.LineageConfirmed
 	25, // 21: metadata.v1.Record.recovery_elected:type_name -> metadata.v1.RecoveryElected
-	8,  // 22: metadata.v1.PartitionChange.isr:type_name -> metadata.v1.BrokerIDs
-	8,  // 23: metadata.v1.PartitionChange.replicas:type_name -> metadata.v1.BrokerIDs
-	8,  // 24: metadata.v1.PartitionChange.removing_replicas:type_name -> metadata.v1.BrokerIDs
-	8,  // 25: metadata.v1.PartitionChange.adding_replicas:type_name -> metadata.v1.BrokerIDs
-	8,  // 26: metadata.v1.PartitionChange.eligible_leader_replicas:type_name -> metadata.v1.BrokerIDs
-	8,  // 27: metadata.v1.PartitionChange.last_known_elr:type_name -> metadata.v1.BrokerIDs
-	9,  // 28: metadata.v1.PartitionChange.directories:type_name -> metadata.v1.DirectoryIDs
-	14, // 29: metadata.v1.RegisterBroker.listeners:type_name -> metadata.v1.Listener
-	15, // 30: metadata.v1.RegisterBroker.features:type_name -> metadata.v1.Feature
-	9,  // 31: metadata.v1.BrokerRegistrationChange.directories:type_name -> metadata.v1.DirectoryIDs
-	0,  // 32: metadata.v1.Config.resource_type:type_name -> metadata.v1.ConfigResourceType
-	14, // 33: metadata.v1.ControllerRegistered.listeners:type_name -> metadata.v1.Listener
-	15, // 34: metadata.v1.ControllerRegistered.features:type_name -> metadata.v1.Feature
-	1,  // 35: metadata.v1.LineageStarted.lineage:type_name -> metadata.v1.LineageID
-	2,  // 36: metadata.v1.LineageStarted.ancestors:type_name -> metadata.v1.LineageAncestor
-	26, // 37: metadata.v1.RecoveryElected.late:type_name -> metadata.v1.LateInventory
-	30, // 38: metadata.v1.ClientQuota.entity:type_name -> metadata.v1.QuotaEntity
-	39, // [39:39] is the sub-list for method output_type
-	39, // [39:39] is the sub-list for method input_type
-	39, // [39:39] is the sub-list for extension type_name
-	39, // [39:39] is the sub-list for extension extendee
-	0,  // [0:39] is the sub-list for field type_name
+	31, // 22: metadata.v1.Record.request_answered:type_name -> metadata.v1.RequestAnswered
+	8,  // 23: metadata.v1.PartitionChange.isr:type_name -> metadata.v1.BrokerIDs
+	8,  // 24: metadata.v1.PartitionChange.replicas:type_name -> metadata.v1.BrokerIDs
+	8,  // 25: metadata.v1.PartitionChange.removing_replicas:type_name -> metadata.v1.BrokerIDs
+	8,  // 26: metadata.v1.PartitionChange.adding_replicas:type_name -> metadata.v1.BrokerIDs
+	8,  // 27: metadata.v1.PartitionChange.eligible_leader_replicas:type_name -> metadata.v1.BrokerIDs
+	8,  // 28: metadata.v1.PartitionChange.last_known_elr:type_name -> metadata.v1.BrokerIDs
+	9,  // 29: metadata.v1.PartitionChange.directories:type_name -> metadata.v1.DirectoryIDs
+	14, // 30: metadata.v1.RegisterBroker.listeners:type_name -> metadata.v1.Listener
+	15, // 31: metadata.v1.RegisterBroker.features:type_name -> metadata.v1.Feature
+	9,  // 32: metadata.v1.BrokerRegistrationChange.directories:type_name -> metadata.v1.DirectoryIDs
+	0,  // 33: metadata.v1.Config.resource_type:type_name -> metadata.v1.ConfigResourceType
+	14, // 34: metadata.v1.ControllerRegistered.listeners:type_name -> metadata.v1.Listener
+	15, // 35: metadata.v1.ControllerRegistered.features:type_name -> metadata.v1.Feature
+	1,  // 36: metadata.v1.LineageStarted.lineage:type_name -> metadata.v1.LineageID
+	2,  // 37: metadata.v1.LineageStarted.ancestors:type_name -> metadata.v1.LineageAncestor
+	26, // 38: metadata.v1.RecoveryElected.late:type_name -> metadata.v1.LateInventory
+	30, // 39: metadata.v1.ClientQuota.entity:type_name -> metadata.v1.QuotaEntity
+	40, // [40:40] is the sub-list for method output_type
+	40, // [40:40] is the sub-list for method input_type
+	40, // [40:40] is the sub-list for extension type_name
+	40, // [40:40] is the sub-list for extension extendee
+	0,  // [0:40] is the sub-list for field type_name
 }
 
 func init() { file_metadata_v1_record_proto_init() }
@@ -2896,6 +2996,7 @@ func file_metadata_v1_record_proto_init() {
 		(*Record_ClientQuota)(nil),
 		(*Record_LineageConfirmed)(nil),
 		(*Record_RecoveryElected)(nil),
+		(*Record_RequestAnswered)(nil),
 	}
 	file_metadata_v1_record_proto_msgTypes[12].OneofWrappers = []any{}
 	file_metadata_v1_record_proto_msgTypes[15].OneofWrappers = []any{}
@@ -2909,7 +3010,7 @@ func file_metadata_v1_record_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_metadata_v1_record_proto_rawDesc), len(file_metadata_v1_record_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   30,
+			NumMessages:   31,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
