@@ -208,3 +208,19 @@ func TestMetaReadsBack(t *testing.T) {
 		t.Fatal("a segment that begins behind the end")
 	}
 }
+
+// TestTheLastEpochIsOfARecord: an epoch whose leader appended nothing does not count, and what retention has taken still does.
+func TestTheLastEpochIsOfARecord(t *testing.T) {
+	h := epochHistory{{2, 0}, {5, 100}, {7, 200}}
+	for _, c := range []struct {
+		start, end int64
+		want       int32
+	}{{0, 250, 7}, {0, 200, 5}, {0, 101, 5}, {0, 100, 2}, {0, 0, NoEpoch}, {200, 200, 7}} {
+		if got := h.lastRecord(c.start, c.end); got != c.want {
+			t.Errorf("log from %d to %d: epoch %d, want %d", c.start, c.end, got, c.want)
+		}
+	}
+	if got := epochHistory(nil).lastRecord(0, 10); got != NoEpoch {
+		t.Errorf("no history: %d", got)
+	}
+}
