@@ -8,6 +8,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"google.golang.org/protobuf/proto"
+
+	"github.com/skiffmq/skiff/fsm"
 	controllerv1 "github.com/skiffmq/skiff/proto/controller/v1"
 	"github.com/skiffmq/skiff/quorum/client"
 	"github.com/skiffmq/skiff/quorum/rpc/rpctest"
@@ -81,9 +84,50 @@ func TestRequestInABlackholeIsRepeatedElsewhere(t *testing.T) {
 		}
 		q.Node(1).Blackhole(true)
 		q.Lead(2)
-		_, err := c.CreateTopics(within(t, 2*time.Second), topicsRequest("t")) // not repeatable: it may have been done
+		_, err := c.CreateTopics(within(t, 2*time.Second), anonymous(topicsRequest("t"))) // not repeatable: it may have been done
 		if e := asError(t, err); e.Code != controllerv1.ErrorCode_ERROR_CODE_OUTCOME_UNKNOWN {
 			t.Fatalf("got %v", e)
+		}
+	})
+}
+
+// anonymous takes a request's id away, by which a retry is known.
+func anonymous(req *controllerv1.CreateTopicsRequest) *controllerv1.CreateTopicsRequest {
+	req.Context = nil
+	return req
+}
+
+// TestAnIdentifiedRequestIsRepeatedElsewhere after its outcome is unknown: whoever decides it again gives the first answer.
+func TestAnIdentifiedRequestIsRepeatedElsewhere(t *testing.T) {
+	bubble(t, rpctest.Options{}, func(t *testing.T, q *rpctest.Quorum, c *client.Client) {
+		q.Lead(0)
+		b := register(t, c, 1)
+		session, err := c.OpenSession(within(t, time.Minute))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer session.Close()
+		if err := session.Send(b.beat(1)); err != nil {
+			t.Fatal(err)
+		}
+		if beat, err := session.Recv(); err != nil || beat.GetIsFenced() {
+				t.Fatalf("heartbeat: %v, %v", beat, err)
+		}
+		first, err := c.CreateTopics(within(t, time.Minute), topicsRequest("t"))
+		if err != nil || first.GetTopics()[0].GetError() != nil {
+			t.Fatalf("%v, %v", first, err)
+		}
+		q.Node(0).Blackhole(true)
+		q.Lead(1)
+		again, err := c.CreateTopics(within(t, time.Minute), topicsRequest("t"))
+		if err != nil || !proto.Equal(again, first) {
+			t.Fatalf("first %v, from the next controller %v, %v", first, again, err)
+		}
+		other := topicsRequest("t")
+		other.Context.RequestId = fsm.UUID{43}.Bytes()
+		denied, err := c.CreateTopics(within(t, time.Minute), other)
+		if err != nil || denied.GetTopics()[0].GetError().GetCode() != controllerv1.ErrorCode_ERROR_CODE_TOPIC_ALREADY_EXISTS {
+			t.Fatalf("another request: %v, %v", denied, err)
 		}
 	})
 }
@@ -97,7 +141,7 @@ func TestRequestToAFrozenControllerEndsWhenAnotherIsActive(t *testing.T) {
 		q.Node(0).Blackhole(true)
 		asked := make(chan error, 1)
 		go func() {
-			_, err := c.CreateTopics(within(t, time.Minute), topicsRequest("t"))
+			_, err := c.CreateTopics(within(t, time.Minute), anonymous(topicsRequest("t")))
 			asked <- err
 		}()
 		time.Sleep(2 * time.Second) // nobody else is active yet: the caller waits

@@ -30,7 +30,7 @@ func doAdmin[Req withContext, Resp any](ctx context.Context, d Deps, decide deci
 	// A rehearsal that made the controller prove by an entry that it still leads would itself come between what it shows
 	// and the request in earnest.
 	by.prompt = controller.IsRehearsal(req)
-	return do(ctx, d, controller.Rehearsable(decide), req, by)
+	return do(ctx, d, controller.Answered(controller.Rehearsable(decide)), req, by)
 }
 
 // growing are the kinds of request that make the metadata larger, or move data for no other reason than a wish.
