@@ -17,6 +17,7 @@ const failoverSpan = 60 * time.Second
 // TestNoAcknowledgedRecordIsLostWhenControllersAndLeadersAreKilled kills the active controller and a partition leader,
 // twice each, under a producer with acks=all.
 func TestNoAcknowledgedRecordIsLostWhenControllersAndLeadersAreKilled(t *testing.T) {
+	t.Parallel()
 	const topic = "kept"
 	cluster := proctest.Start(t, proctest.Options{})
 	createTopic(t, cluster, topic, 6, 3)

@@ -181,6 +181,7 @@ func createThrough(t *testing.T, cluster *proctest.Cluster, names []string, topi
 // record that only the lonely leader has is not acknowledged. When the wires are healed nothing that was acknowledged is
 // lost, no old epoch was to be seen, and all six processes agree.
 func TestACutOffControllerAndLeaderAreReplacedAndComeBack(t *testing.T) {
+	t.Parallel()
 	proctest.NeedNamespaces(t)
 	const topic = "kept"
 	cluster := proctest.Start(t, proctest.Options{Namespaces: true})

@@ -35,6 +35,7 @@ const (
 // and commit, and thaws the first one: it finds in its socket buffers what it was asked while it believed to be active. None of it
 // may appear unless its caller was told so, or told that the outcome is unknown (I21).
 func TestAControllerThatWasPausedTellsItsCallersTheTruth(t *testing.T) {
+	t.Parallel()
 	cluster := proctest.Start(t, proctest.Options{Brokers: 1})
 	first := cluster.ActiveController()
 	queue := newQueue(t, cluster.Node(first).Addresses[0])

@@ -55,6 +55,7 @@ func requireSentences(t *testing.T, out string, names ...string) {
 }
 
 func TestABrokerOfAnotherClusterIsRefusedOnce(t *testing.T) {
+	t.Parallel()
 	other := proctest.Start(t, proctest.Options{Controllers: 1, Brokers: 1})
 	foreign, err := other.Status("b1")
 	if err != nil {
@@ -76,6 +77,7 @@ func TestABrokerOfAnotherClusterIsRefusedOnce(t *testing.T) {
 }
 
 func TestABrokerIDThatIsAliveElsewhereIsRefused(t *testing.T) {
+	t.Parallel()
 	cluster := proctest.Start(t, proctest.Options{Controllers: 1, Brokers: 1})
 	before, err := cluster.Status("b1")
 	if err != nil {
@@ -96,6 +98,7 @@ func TestABrokerIDThatIsAliveElsewhereIsRefused(t *testing.T) {
 }
 
 func TestMoreReplicasThanRegisteredBrokersAreRefused(t *testing.T) {
+	t.Parallel()
 	cluster := proctest.Start(t, proctest.Options{Controllers: 1, Brokers: 2})
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
@@ -125,6 +128,7 @@ func TestAnUnknownConfigKeyIsNamedWithTheNearestOne(t *testing.T) {
 }
 
 func TestADataDirectoryThatCannotBeWrittenIsNamed(t *testing.T) {
+	t.Parallel()
 	cluster := proctest.Start(t, proctest.Options{Controllers: 1, Brokers: 1})
 	readOnly := filepath.Join(t.TempDir(), "read-only")
 	mountReadOnly(t, readOnly)
@@ -156,6 +160,7 @@ func mountReadOnly(t *testing.T, dir string) {
 }
 
 func TestATakenPortIsOneLineAndStartsNothing(t *testing.T) {
+	t.Parallel()
 	cluster := proctest.Start(t, proctest.Options{Controllers: 1, Brokers: 1})
 	args := brokerArgs(cluster, "2", t.TempDir())
 	args = append(args, "--set", "listeners=PLAINTEXT://"+cluster.BootstrapServers()[0])

@@ -9,10 +9,12 @@ import (
 )
 
 func TestAClusterThatIsStoppedContinuesWithTheSameTopicsAndRecords(t *testing.T) {
+	t.Parallel()
 	continues(t, (*proctest.Cluster).Stop)
 }
 
 func TestAClusterWhoseProcessesAreAllKilledAtOnceContinuesWithTheSameTopicsAndRecords(t *testing.T) {
+	t.Parallel()
 	continues(t, (*proctest.Cluster).CrashAll)
 }
 

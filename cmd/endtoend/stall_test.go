@@ -69,8 +69,10 @@ func wantNobodyFenced(t *testing.T, c *proctest.Cluster, topic string, before ma
 // paused for less than an election takes, then until another leads; and the only controller of a cluster for longer than
 // a session.
 func TestPausedControllerFencesNobody(t *testing.T) {
+	t.Parallel()
 	const topic = "unfenced"
 	t.Run("one of three", func(t *testing.T) {
+		t.Parallel()
 		c := proctest.Start(t, proctest.Options{})
 		createTopic(t, c, topic, 6, 3)
 		awaitFullISR(t, c, topic)
@@ -92,6 +94,7 @@ func TestPausedControllerFencesNobody(t *testing.T) {
 		wantNobodyFenced(t, c, topic, before)
 	})
 	t.Run("the only one", func(t *testing.T) {
+		t.Parallel()
 		c := proctest.Start(t, proctest.Options{Controllers: 1})
 		createTopic(t, c, topic, 6, 3)
 		awaitFullISR(t, c, topic)
@@ -182,6 +185,7 @@ func createNext(t *testing.T, c *proctest.Cluster, prefix string) {
 
 // TestControllerWhoseDiskHangsIsReplaced: the watchdog ends it, the others take over, and no broker is fenced.
 func TestControllerWhoseDiskHangsIsReplaced(t *testing.T) {
+	t.Parallel()
 	const topic = "unfenced"
 	c := proctest.Start(t, proctest.Options{})
 	createTopic(t, c, topic, 6, 3)

@@ -66,14 +66,15 @@ func build() (string, error) {
 	return compile("skiff")
 }
 
-// compile builds skiff under a name in the directory of the run.
+// compile builds skiff under a name in the directory of the run. With -trimpath, as `make build` does, so that what it has
+// compiled is not compiled again.
 func compile(name string, flags ...string) (string, error) {
 	root, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}").Output()
 	if err != nil {
 		return "", fmt.Errorf("find the module: %w", err)
 	}
 	path := filepath.Join(run.dir, name)
-	cmd := exec.Command("go", slices.Concat([]string{"build", "-o", path}, flags, []string{"./cmd/skiff"})...)
+	cmd := exec.Command("go", slices.Concat([]string{"build", "-trimpath", "-o", path}, flags, []string{"./cmd/skiff"})...)
 	cmd.Dir = strings.TrimSpace(string(root))
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
