@@ -50,6 +50,7 @@ type Report struct {
 	Violations map[verify.Kind]int `json:"violations"`
 
 	began time.Time
+	asked string // what the command line named besides, as arguments of make
 	shown map[verify.Kind][]verify.Violation
 
 	// mu guards lines.
@@ -58,8 +59,16 @@ type Report struct {
 }
 
 func newReport(o Options) *Report {
+	asked := ""
+	if len(o.Kinds) > 0 {
+		words := make([]string, 0, len(o.Kinds))
+		for _, k := range o.Kinds {
+			words = append(words, string(k))
+		}
+		asked = fmt.Sprintf(" ARGS='-kinds %q'", strings.Join(words, ","))
+	}
 	return &Report{
-		Seed: o.Seed, CPUs: runtime.NumCPU(), Seconds: o.For.Seconds(), began: time.Now(),
+		asked: asked, Seed: o.Seed, CPUs: runtime.NumCPU(), Seconds: o.For.Seconds(), began: time.Now(),
 		TopicOps: map[verify.Outcome]int{}, Violations: map[verify.Kind]int{}, shown: map[verify.Kind][]verify.Violation{},
 	}
 }
@@ -135,7 +144,7 @@ func (r *Report) WriteMarkdown(path string) error {
 	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "# Torture, seed %d, %.0f s: %s\n\n", r.Seed, r.Seconds, verdict)
-	fmt.Fprintf(&b, "`make torture SECONDS=%.0f SEED=%d`, %s, skiff %s, %d CPUs.\n\n", r.Seconds, r.Seed, r.began.UTC().Format(time.RFC3339), r.Version, r.CPUs)
+	fmt.Fprintf(&b, "`make torture SECONDS=%.0f SEED=%d%s`, %s, skiff %s, %d CPUs.\n\n", r.Seconds, r.Seed, r.asked, r.began.UTC().Format(time.RFC3339), r.Version, r.CPUs)
 	fmt.Fprintf(&b, "```json\n%s\n```\n\n", r.Summary())
 	if !r.OK() {
 		fmt.Fprintf(&b, "```\n%s```\n\n", r.Shown())
