@@ -35,13 +35,15 @@ func ListAwaiting(img *fsm.Image, env *Env, _ *controllerv1.ListAwaitingRequest)
 	for id := range img.Awaiting() {
 		topic, _ := img.Topic(id.Topic)
 		p, _ := topic.Partition(id.Partition)
+		if len(reply.GetPartitions()) == maxListed {
+			env.countUnreported(img, p.Replicas, missing) // there may be a million of them
+			continue
+		}
 		b := env.newBallot(img, id, p)
 		for _, broker := range b.missing {
 			missing[broker]++
 		}
-		if len(reply.GetPartitions()) < maxListed {
-			reply.Partitions = append(reply.Partitions, b.awaiting(topic))
-		}
+		reply.Partitions = append(reply.Partitions, b.awaiting(topic))
 	}
 	if reply.GetAwaiting() > 0 {
 		reply.WaitMs = env.recoveryWaitLeft().Milliseconds()
@@ -64,6 +66,15 @@ func ListAwaiting(img *fsm.Image, env *Env, _ *controllerv1.ListAwaitingRequest)
 		return cmp.Or(strings.Compare(a.GetTopic(), b.GetTopic()), cmp.Compare(a.GetPartitionId(), b.GetPartitionId()))
 	})
 	return Decision[*controllerv1.ListAwaitingResponse]{Reply: reply}
+}
+
+// countUnreported counts the replicas whose brokers have not reported at all.
+func (e *Env) countUnreported(img *fsm.Image, replicas []int32, missing map[int32]int32) {
+	for _, broker := range replicas {
+		if e.Inventories.of(img, broker) == nil {
+			missing[broker]++
+		}
+	}
 }
 
 // awaiting is the partition as the operator sees it.

@@ -165,6 +165,10 @@ func ElectAwaiting(img *fsm.Image, env *Env, req *controllerv1.ElectAwaitingRequ
 	r := &goAhead{img: img, env: env, reply: &controllerv1.ElectAwaitingResponse{}, size: proto.Size(env.emptyBatch(img, goReason()))}
 	if len(req.GetPartitions()) == 0 {
 		for id := range img.Awaiting() {
+			if r.reply.GetRemaining() > 0 { // the batch is full
+				r.reply.Remaining++
+				continue
+			}
 			r.judge(id)
 		}
 	}
