@@ -12,7 +12,7 @@ import (
 
 // Field numbers of metadata.v1.Partition, in the order in which they are spelled.
 const (
-	fieldTopicID protowire.Number = iota + 1
+	fieldTopicID = iota + 1
 	fieldPartitionID
 	fieldReplicas
 	fieldISR
@@ -132,22 +132,17 @@ func (r *partitionReader) read(record []byte) bool {
 
 // field reads the value of a field and returns its length, -1 for one that is not expected.
 func (r *partitionReader) field(field protowire.Number, kind protowire.Type, b []byte) int {
-	switch kind {
-	case protowire.VarintType:
-		v, n := protowire.ConsumeVarint(b)
-		if n < 0 || !r.number(field, v) {
-			return -1
+	if kind == protowire.VarintType {
+		if v, n := protowire.ConsumeVarint(b); n >= 0 && r.number(field, v) {
+			return n
 		}
-		return n
-	case protowire.BytesType:
-		v, n := protowire.ConsumeBytes(b)
-		if n < 0 || !r.bytes(field, v) {
-			return -1
-		}
-		return n
-	default:
-		return -1
 	}
+	if kind == protowire.BytesType {
+		if v, n := protowire.ConsumeBytes(b); n >= 0 && r.bytes(field, v) {
+			return n
+		}
+	}
+	return -1
 }
 
 func (r *partitionReader) number(field protowire.Number, v uint64) bool {
@@ -155,7 +150,7 @@ func (r *partitionReader) number(field protowire.Number, v uint64) bool {
 	if uint64(int64(i)) != v || v == 0 || (field >= fieldRecovering && v != 1) { //nolint:gosec // see appendInt32
 		return false
 	}
-	switch field {
+	switch int(field) {
 	case fieldPartitionID:
 		r.id.Partition = i
 	case fieldLeader:
@@ -176,7 +171,7 @@ func (r *partitionReader) number(field protowire.Number, v uint64) bool {
 
 func (r *partitionReader) bytes(field protowire.Number, v []byte) bool {
 	p := &r.p
-	switch field {
+	switch int(field) {
 	case fieldTopicID:
 		return readUUID(&r.id.Topic, v)
 	case fieldReplicas:

@@ -29,10 +29,10 @@ type snapshotStream struct {
 	// partitions reads most of the records; object is what one of them states.
 	partitions partitionReader
 	object     snapshotObject
-	order   recordOrder
-	begun   bool
-	done    bool
-	digest  Digest
+	order      recordOrder
+	begun      bool
+	done       bool
+	digest     Digest
 }
 
 func newSnapshotStream(load func(*snapshotObject) error) *snapshotStream {
