@@ -45,7 +45,7 @@ func (s *Server) describeLogDirs(_ context.Context, _ *call, req *kmsg.DescribeL
 }
 
 // wanted tells whether a replica was asked for.
-func wanted(req *kmsg.DescribeLogDirsRequest, r replica.ReplicaSize) bool {
+func wanted(req *kmsg.DescribeLogDirsRequest, r replica.Held) bool {
 	if req.Topics == nil {
 		return true
 	}

@@ -77,7 +77,7 @@ func (f *fakeAdmin) QuorumStatus(_ context.Context, address string) (*quorumv1.S
 func (f *fakeReplicas) LogDir() (replica.LogDir, error) {
 	dir := replica.LogDir{Path: "/data", TotalBytes: 100, UsableBytes: 40}
 	for i := range int32(2) {
-		dir.Replicas = append(dir.Replicas, replica.ReplicaSize{ID: fsm.PartitionID{Topic: uuid(7), Partition: i}, Topic: "foo", SizeBytes: int64(10 + i), Lag: int64(i)})
+		dir.Replicas = append(dir.Replicas, replica.Held{ID: fsm.PartitionID{Topic: uuid(7), Partition: i}, Topic: "foo", SizeBytes: int64(10 + i), Lag: int64(i)})
 	}
 	return dir, nil
 }

@@ -17,11 +17,11 @@ type LogDir struct {
 	// TotalBytes of its file system, and how many of them are still usable.
 	TotalBytes, UsableBytes int64
 	// Replicas by topic and partition.
-	Replicas []ReplicaSize
+	Replicas []Held
 }
 
-// ReplicaSize is how large a replica is.
-type ReplicaSize struct {
+// Held is one replica that this broker holds.
+type Held struct {
 	// ID of the partition, Topic its name.
 	ID    fsm.PartitionID
 	Topic string
@@ -42,15 +42,15 @@ func (m *Manager) LogDir() (LogDir, error) {
 	for _, p := range m.held() {
 		dir.Replicas = append(dir.Replicas, p.size())
 	}
-	slices.SortFunc(dir.Replicas, func(a, b ReplicaSize) int {
+	slices.SortFunc(dir.Replicas, func(a, b Held) int {
 		return cmp.Or(cmp.Compare(a.Topic, b.Topic), cmp.Compare(a.ID.Partition, b.ID.Partition))
 	})
 	return dir, nil
 }
 
-func (p *Partition) size() ReplicaSize {
+func (p *Partition) size() Held {
 	p.mu.Lock()
 	high := p.highWatermark()
 	p.mu.Unlock()
-	return ReplicaSize{ID: p.id, Topic: p.topic, SizeBytes: p.log.SizeBytes(), Lag: max(0, high-p.log.EndOffset())}
+	return Held{ID: p.id, Topic: p.topic, SizeBytes: p.log.SizeBytes(), Lag: max(0, high-p.log.EndOffset())}
 }

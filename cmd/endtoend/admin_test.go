@@ -364,9 +364,9 @@ func saramaAdministers(t *testing.T, a *administration) {
 	}, false); err != nil {
 		t.Error(err)
 	}
-	entries, err := admin.DescribeConfig(sarama.ConfigResource{Type: sarama.TopicResource, Name: "sarama-admin", ConfigNames: []string{"retention.ms"}})
-	if err != nil || len(entries) != 1 || entries[0].Value != value {
-		t.Errorf("described %+v, %v", entries, err)
+	described, err := admin.DescribeConfigs([]*sarama.ConfigResource{{Type: sarama.TopicResource, Name: "sarama-admin", ConfigNames: []string{"retention.ms"}}}, sarama.DescribeConfigsOptions{})
+	if err != nil || len(described) != 1 || len(described[0].Configs) != 1 || described[0].Configs[0].Value != value {
+		t.Errorf("described %+v, %v", described, err)
 	}
 	if err := admin.AlterConfig(sarama.TopicResource, "sarama-admin", map[string]*string{"retention.bytes": &value}, false); err != nil {
 		t.Error(err)

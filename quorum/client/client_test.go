@@ -111,7 +111,7 @@ func TestAnIdentifiedRequestIsRepeatedElsewhere(t *testing.T) {
 			t.Fatal(err)
 		}
 		if beat, err := session.Recv(); err != nil || beat.GetIsFenced() {
-				t.Fatalf("heartbeat: %v, %v", beat, err)
+			t.Fatalf("heartbeat: %v, %v", beat, err)
 		}
 		first, err := c.CreateTopics(within(t, time.Minute), topicsRequest("t"))
 		if err != nil || first.GetTopics()[0].GetError() != nil {
