@@ -287,6 +287,9 @@ type dialog struct {
 }
 
 func (d *dialog) run(ctx context.Context, answers <-chan *controllerv1.SessionResponse, broken <-chan error) error {
+	if d.overtaken() {
+		return nil // while the stream was being opened
+	}
 	if err := d.send(); err != nil {
 		return err
 	}
@@ -320,8 +323,12 @@ func (d *dialog) run(ctx context.Context, answers <-chan *controllerv1.SessionRe
 	}
 }
 
-// overtaken tells whether the metadata knows of a newer claim than the one this stream's controller answered with.
+// overtaken tells whether this stream is of no use any more: another lineage has ended the registration that it is about,
+// or the metadata knows of a newer claim than the one this stream's controller answered with.
 func (d *dialog) overtaken() bool {
+	if d.s.now().MustRegister() {
+		return true
+	}
 	return d.controllerEpoch > 0 && d.s.controllerEpoch() > d.controllerEpoch
 }
 

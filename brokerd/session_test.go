@@ -27,6 +27,8 @@ type desk struct {
 	// answer answers a heartbeat on the n-th stream; nil is no answer.
 	answer func(stream int64, req *controllerv1.SessionRequest) *controllerv1.SessionResponse
 	heard  chan *controllerv1.SessionRequest
+	// opening is called while a session is being opened, if it is set.
+	opening func()
 }
 
 func (d *desk) Register(context.Context, *controllerv1.RegisterRequest) (*controllerv1.RegisterResponse, error) {
@@ -38,6 +40,9 @@ func (d *desk) Register(context.Context, *controllerv1.RegisterRequest) (*contro
 }
 
 func (d *desk) OpenSession(ctx context.Context) (client.Session, error) {
+	if d.opening != nil {
+		d.opening()
+	}
 	return &deskStream{desk: d, ctx: ctx, n: d.opened.Add(1), out: make(chan *controllerv1.SessionResponse, 100)}, nil
 }
 
@@ -123,6 +128,33 @@ func TestAStaleRegistrationIsRenewedOnANewStream(t *testing.T) {
 		}
 		if epoch != 8 || d.registers.Load() != 2 {
 			t.Fatalf("broker epoch %d after %d registrations", epoch, d.registers.Load())
+		}
+	})
+}
+
+// TestARegistrationThatAnotherLineageEndedIsRenewed while a stream is open, and while one is being opened.
+func TestARegistrationThatAnotherLineageEndedIsRenewed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := &desk{}
+		err := converse(t, d, func(s *session) {
+			time.Sleep(200 * time.Millisecond)
+			s.update(lifecycle.Life.Stale)
+			time.Sleep(100 * time.Millisecond)
+			if s.epoch() != 8 {
+				t.Errorf("broker epoch %d after a stream that was open", s.epoch())
+			}
+			d.opening = func() {
+				d.opening = nil
+				s.update(lifecycle.Life.Stale)
+			}
+			s.update(lifecycle.Life.Stale)
+			time.Sleep(100 * time.Millisecond)
+			if s.epoch() != 10 {
+				t.Errorf("broker epoch %d after one that was being opened", s.epoch())
+			}
+		})
+		if err != nil || d.registers.Load() != 4 {
+			t.Fatalf("%d registrations, %v", d.registers.Load(), err)
 		}
 	})
 }

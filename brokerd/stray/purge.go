@@ -79,7 +79,7 @@ func (s *Store) free() (int64, error) {
 	if err := unix.Statfs(s.dataDir, &st); err != nil {
 		return 0, fmt.Errorf("ask for the free space of %s: %w", s.dataDir, err)
 	}
-	return int64(st.Bavail) * int64(st.Bsize), nil
+	return int64(st.Bavail) * int64(st.Bsize), nil //nolint:unconvert // the types differ between systems
 }
 
 // Remove removes one stray for good. It takes the name away first, so that from then on nobody takes the stray back; one
