@@ -2,12 +2,14 @@ package endtoend
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"testing"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/skiffmq/skiff/cmd/proctest"
@@ -30,16 +32,28 @@ func adminClient(t *testing.T, seeds ...string) *kadm.Client {
 	return kadm.NewClient(client)
 }
 
-// createTopic creates a topic through any of the brokers.
-func createTopic(t *testing.T, c *proctest.Cluster, name string, partitions int32, replicas int16) kadm.CreateTopicResponse {
+// createTopic creates a topic through any of the brokers and returns its id. A controller may lose its lease on a machine that is
+// starved of time; who asked it is told that the outcome is unknown, and asks again.
+func createTopic(t *testing.T, c *proctest.Cluster, name string, partitions int32, replicas int16) (id kadm.TopicID) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
-	response, err := adminClient(t, c.BootstrapServers()...).CreateTopic(ctx, partitions, replicas, nil, name)
-	if err != nil {
-		t.Fatalf("create topic %s: %v", name, err)
-	}
-	return response
+	admin, unknown := adminClient(t, c.BootstrapServers()...), false
+	proctest.Eventually(t, patience, "topic "+name+" is created", func() error {
+		ctx, cancel := context.WithTimeout(t.Context(), patience)
+		defer cancel()
+		created, err := admin.CreateTopic(ctx, partitions, replicas, nil, name)
+		switch id = created.ID; {
+		case errors.Is(err, kerr.RequestTimedOut):
+			unknown = true
+		case errors.Is(err, kerr.TopicAlreadyExists) && unknown:
+			var detail kadm.TopicDetail
+			detail, err = topicDetail(ctx, admin, name)
+			id = detail.ID
+		case err != nil:
+			t.Fatalf("create topic %s: %v", name, err)
+		}
+		return err
+	})
+	return id
 }
 
 // viewOf asks one broker for its own metadata.

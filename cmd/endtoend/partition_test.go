@@ -165,15 +165,17 @@ func awaitProgressEverywhere(t *testing.T, producer *verify.Producer, partitions
 	})
 }
 
-// createThrough creates a topic through the first of these nodes that is a broker.
-func createThrough(t *testing.T, cluster *proctest.Cluster, names []string, topic string) {
+// createThrough creates topics through the first of these nodes that is a broker until one is created, see createNext.
+func createThrough(t *testing.T, cluster *proctest.Cluster, names []string, prefix string) {
 	t.Helper()
 	i := slices.IndexFunc(names, func(name string) bool { return cluster.Node(name).Role == up.Broker })
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
-	if err := viewOf(t, cluster.Node(names[i]).Addresses[0]).CreateTopic(ctx, topic, 1, 2); err != nil {
-		t.Fatalf("create %s through %s: %v", topic, names[i], err)
-	}
+	view, asked := viewOf(t, cluster.Node(names[i]).Addresses[0]), 0
+	proctest.Eventually(t, patience, names[i]+" creates a topic", func() error {
+		ctx, cancel := context.WithTimeout(t.Context(), patience)
+		defer cancel()
+		asked++
+		return view.CreateTopic(ctx, fmt.Sprintf("%s-%d", prefix, asked), 1, 2)
+	})
 }
 
 // TestACutOffControllerAndLeaderAreReplacedAndComeBack cuts the active controller and the leader of a partition off from all

@@ -59,8 +59,9 @@ func TestAControllerThatWasPausedTellsItsCallersTheTruth(t *testing.T) {
 	if second == first {
 		t.Fatalf("%s is active though it is paused", first)
 	}
+	var meanwhile []string
 	for i := range committedNew {
-		createTopic(t, cluster, fmt.Sprintf("meanwhile-%d", i), 1, 1)
+		meanwhile = append(meanwhile, createNext(t, cluster, fmt.Sprintf("meanwhile-%d", i), 1))
 	}
 	cluster.Resume(first)
 
@@ -68,9 +69,9 @@ func TestAControllerThatWasPausedTellsItsCallersTheTruth(t *testing.T) {
 	cluster.AwaitReady(first)
 	cluster.AwaitAgreement(patience)
 	view := viewOf(t, cluster.BootstrapServers()[0])
-	for i := range committedNew {
-		if find(t, view, fmt.Sprintf("meanwhile-%d", i)).Outcome != verify.Done {
-			t.Errorf("topic meanwhile-%d, which %s committed, is gone", i, second)
+	for _, name := range meanwhile {
+		if find(t, view, name).Outcome != verify.Done {
+			t.Errorf("topic %s, which %s committed, is gone", name, second)
 		}
 	}
 	told := map[verify.Outcome]int{}

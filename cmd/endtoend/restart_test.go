@@ -46,8 +46,8 @@ func continues(t *testing.T, end func(*proctest.Cluster)) {
 	if len(detail.Partitions) != 6 {
 		t.Errorf("%d partitions, want 6", len(detail.Partitions))
 	}
-	if detail.ID != created.ID {
-		t.Errorf("the topic has id %v, and was created with %v", detail.ID, created.ID)
+	if detail.ID != created {
+		t.Errorf("the topic has id %v, and was created with %v", detail.ID, created)
 	}
 	checkKept(t, cluster, "kept", producer.Acked())
 	after := cluster.AwaitAgreement(patience)

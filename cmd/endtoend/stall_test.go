@@ -164,23 +164,26 @@ func TestSlowDiskUnderTheQuorumFencesNobody(t *testing.T) {
 	}
 	created := 0
 	for deadline := time.Now().Add(afterTheirTime); time.Now().Before(deadline); created++ {
-		createNext(t, c, fmt.Sprintf("slow-%d", created))
+		createNext(t, c, fmt.Sprintf("slow-%d", created), 3)
 	}
 	t.Logf("%d topics in %s", created, afterTheirTime)
 	wantNobodyFenced(t, c, topic, before)
 }
 
-// createNext creates topics until one is created: who asked a controller that ended is told that the outcome is unknown.
-func createNext(t *testing.T, c *proctest.Cluster, prefix string) {
+// createNext creates topics until one is created, and returns its name: who asked a controller that ended, was paused or lost
+// its lease is told that the outcome is unknown.
+func createNext(t *testing.T, c *proctest.Cluster, prefix string, replicas int16) (name string) {
 	t.Helper()
 	admin, asked := adminClient(t, c.BootstrapServers()...), 0
 	proctest.Eventually(t, patience, "a topic is created", func() error {
 		ctx, cancel := context.WithTimeout(t.Context(), patience)
 		defer cancel()
 		asked++
-		_, err := admin.CreateTopic(ctx, 1, 3, nil, fmt.Sprintf("%s-%d", prefix, asked))
+		name = fmt.Sprintf("%s-%d", prefix, asked)
+		_, err := admin.CreateTopic(ctx, 1, replicas, nil, name)
 		return err
 	})
+	return name
 }
 
 // TestControllerWhoseDiskHangsIsReplaced: the watchdog ends it, the others take over, and no broker is fenced.
@@ -194,7 +197,7 @@ func TestControllerWhoseDiskHangsIsReplaced(t *testing.T) {
 	first := c.ActiveController()
 	start := time.Now()
 	end := slowDisk(t, c.Node(first).PID, 4*localSession)
-	createNext(t, c, "meanwhile")
+	createNext(t, c, "meanwhile", 3)
 	t.Logf("the next topic was created %s after the disk hung", time.Since(start).Round(time.Millisecond))
 	if second := c.ActiveController(); second == first {
 		t.Errorf("%s is still active", first)
