@@ -6,20 +6,16 @@
 //
 // The kill comes as the process enters the call: of the n-th write nothing is written. What the kernel holds in memory is not
 // lost, so this shows that every prefix of the process's own steps leaves what the next start can go on from; that steps are synced in
-// their order is seen by cutting at the syncs too. strace counts the calls of each thread by itself; a process that does its
-// work on one locked thread is cut at every one of its calls, another one at many of them.
+// their order is seen by cutting at the syncs too. The calls of all threads are counted together.
 package powercut
 
 import (
-	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"iter"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -27,16 +23,6 @@ import (
 
 // Everything is the environment variable that asks for every n when it is "all".
 const Everything = "SKIFF_TEST_POWERCUT"
-
-// calls are the kinds of call at which a process is killed. strace knows them by each of their names.
-var calls = []call{
-	{"write", "write,pwrite64"},
-	{"sync", "fsync,fdatasync"},
-	{"rename", "rename,renameat,renameat2"},
-	{"unlink", "unlink,unlinkat"},
-}
-
-type call struct{ name, syscalls string }
 
 // Cut is where a process was killed.
 type Cut struct {
@@ -69,7 +55,7 @@ type Scenario struct {
 	Patience time.Duration
 }
 
-// Run tries the cuts. It skips the test where strace cannot trace.
+// Run tries the cuts. It skips the test where processes cannot be traced.
 func (s Scenario) Run(t *testing.T) {
 	t.Helper()
 	if err := Available(); err != nil {
@@ -139,82 +125,44 @@ func (s Scenario) process(t *testing.T, dir string, c call, n int) (killed bool)
 	if patience == 0 {
 		patience = 30 * time.Second
 	}
-	inner := s.Command(dir)
-	var said bytes.Buffer
-	cmd := exec.Command("strace", append([]string{
-		"-f", "-qq", "-o", os.DevNull, "-e", "trace=" + c.syscalls, "-e", fmt.Sprintf("inject=%s:signal=KILL:when=%d", c.syscalls, n), "--",
-	}, inner.Args...)...)
-	cmd.Env, cmd.Stdout, cmd.Stderr = inner.Env, &said, &said
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // so that strace and the process end together
-	if err := cmd.Start(); err != nil {
+	said, err := os.CreateTemp(t.TempDir(), "output")
+	if err != nil {
 		t.Fatal(err)
 	}
-	ended := make(chan error, 1)
-	go func() { ended <- cmd.Wait() }()
+	defer said.Close()
+	cmd := s.Command(dir)
+	cmd.Stdout, cmd.Stderr = said, said
+	run := &tracer{call: c, nth: n, below: dir}
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	driven := make(chan struct{})
-	if s.Drive != nil {
-		go func() {
-			defer close(driven)
-			s.Drive(ctx, t, dir)
-		}()
-	}
-	defer func() {
-		cancel()
-		if s.Drive != nil {
-			<-driven
-		}
+	tracing, stop := context.WithCancel(ctx)
+	defer stop()
+	ended := make(chan end, 1)
+	go func() {
+		status, err := run.trace(tracing, cmd)
+		cancel() // Drive has nobody to drive any more
+		ended <- end{status, err}
 	}()
-	select {
-	case err := <-ended:
-		return s.judgeEnd(t, err, said.String())
-	case <-driven:
-		return endGroup(t, cmd, ended)
-	case <-ctx.Done():
-		endGroup(t, cmd, ended)
-		t.Fatalf("the process did not end within %s:\n%s", patience, said.String())
-		return false
+	if s.Drive != nil {
+		s.Drive(ctx, t, dir)
+		stop() // its work is done
 	}
-}
-
-// judgeEnd tells a kill from an end in order.
-func (s Scenario) judgeEnd(t *testing.T, err error, said string) (killed bool) {
-	t.Helper()
-	var exit *exec.ExitError
-	switch {
-	case err == nil:
-		return false
-	case errors.As(err, &exit) && exit.Sys().(syscall.WaitStatus).Signal() == syscall.SIGKILL: //nolint:forcetypeassert // on Unix it is
-		return true // strace ends as what it traces
-	}
-	t.Fatalf("the process ended with %v:\n%s", err, said)
-	return false
-}
-
-// endGroup ends a process whose work is done. It may have been killed at its call while its work was judged to be done.
-func endGroup(t *testing.T, cmd *exec.Cmd, ended <-chan error) (killed bool) {
-	t.Helper()
-	select {
-	case <-ended:
+	last := <-ended
+	switch text, _ := os.ReadFile(said.Name()); {
+	case last.err != nil:
+		t.Fatal(last.err)
+	case run.killed:
 		return true
+	case s.Drive != nil && last.status.Signaled() || last.status.Exited() && last.status.ExitStatus() == 0:
+		return false
 	default:
+		t.Fatalf("the process ended with %#x (within %s):\n%s", last.status, patience, text)
 	}
-	if err := syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL); err != nil && !errors.Is(err, syscall.ESRCH) {
-		t.Error(err)
-	}
-	<-ended
 	return false
 }
 
-// Available tells why processes cannot be killed at their calls here; nil when they can.
-func Available() error {
-	path, err := exec.LookPath("strace")
-	if err != nil {
-		return errors.New("strace is not on PATH")
-	}
-	if out, err := exec.Command(path, "-qq", "-o", os.DevNull, "-e", "trace=none", path, "-V").CombinedOutput(); err != nil {
-		return fmt.Errorf("strace cannot trace here: %w: %s", err, strings.TrimSpace(string(out)))
-	}
-	return nil
+// end is how a process ended.
+type end struct {
+	status syscall.WaitStatus
+	err    error
 }
