@@ -405,6 +405,8 @@ func TestPoisonEntryEndsTheLeaderAndFreezesAFollower(t *testing.T) {
 				t.Errorf("an image went on to %d", got)
 			}
 		}
+		frozenNodesSaveNothing(t, c, others)
+		diskIsReadUpTo(t, leader.Dir, img)
 	})
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/skiffmq/skiff/fsm"
 	controllerv1 "github.com/skiffmq/skiff/proto/controller/v1"
 	metadatav1 "github.com/skiffmq/skiff/proto/metadata/v1"
+	"github.com/skiffmq/skiff/quorum"
 	"github.com/skiffmq/skiff/quorum/active"
 	"github.com/skiffmq/skiff/quorum/client"
 	"github.com/skiffmq/skiff/quorum/controller"
@@ -175,4 +176,24 @@ func TestAnEmptyNodeSavesNothing(t *testing.T) {
 			t.Errorf("%v", err)
 		}
 	})
+}
+
+// frozenNodesSaveNothing: those that are frozen refuse, or have ended.
+func frozenNodesSaveNothing(t *testing.T, c *quorumtest.Cluster, nodes []*quorumtest.Node) {
+	t.Helper()
+	for _, n := range nodes {
+		frozen := n.Status().Frozen != ""
+		if _, err := toolOf(t, c).SaveSnapshot(t.Context(), n.Addr, io.Discard, nil); frozen && err == nil {
+			t.Errorf("%s is frozen and was saved from", n.Name)
+		}
+	}
+}
+
+// diskIsReadUpTo an image: what follows it does not fold.
+func diskIsReadUpTo(t *testing.T, dir string, img *fsm.Image) {
+	t.Helper()
+	d, err := quorum.ReadDisk(dir)
+	if err != nil || d.Trouble == nil || !strings.Contains(d.Trouble.Error(), "does not fold") || d.Image.Digest() != img.Digest() {
+		t.Errorf("the disk: %+v, %v", d, err)
+	}
 }

@@ -52,6 +52,9 @@ var positions = []string{"next metadata offset", "epoch base", "controller epoch
 // differences are the changes from one image to another.
 func differences(a, b *fsm.Image) []diffChange {
 	list := []diffChange{}
+	if a.Digest() == b.Digest() {
+		return list // the digest covers all of both
+	}
 	for c := range fsm.Changes(a, b) {
 		if c.Kind == "cluster" && slices.Contains(positions, c.Field) {
 			continue
@@ -80,7 +83,7 @@ Exits as diff does: 0 when nothing differs, 1 when something does, 2 when they c
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx, cancel := f.within(cmd)
 			defer cancel()
-			return f.diff(ctx, cmd.OutOrStdout(), args, live)
+			return f.diff(ctx, cmd.OutOrStdout(), cmd.ErrOrStderr(), args, live)
 		},
 	}
 	cmd.Flags().BoolVar(&live, "live", false, "compare A with the live cluster")
@@ -94,8 +97,8 @@ func number(b bool) int {
 	return 0
 }
 
-func (f *finder) diff(ctx context.Context, w io.Writer, args []string, live bool) error {
-	a, sideA, err := imageOf(args[0])
+func (f *finder) diff(ctx context.Context, w, progress io.Writer, args []string, live bool) error {
+	a, sideA, err := imageOf(args[0], progress)
 	if err != nil {
 		return cannotCompare(err)
 	}
@@ -104,7 +107,7 @@ func (f *finder) diff(ctx context.Context, w io.Writer, args []string, live bool
 	if live {
 		b, sideB, err = f.liveImage(ctx)
 	} else {
-		b, sideB, err = imageOf(args[1])
+		b, sideB, err = imageOf(args[1], progress)
 	}
 	if err != nil {
 		return cannotCompare(err)
@@ -163,7 +166,7 @@ func cannotCompare(err error) error {
 }
 
 // imageOf reads the metadata of a snapshot file or a data directory.
-func imageOf(path string) (*fsm.Image, diffSide, error) {
+func imageOf(path string, progress io.Writer) (*fsm.Image, diffSide, error) {
 	if isDirectory(path) {
 		from, err := readDirectory(path)
 		if err != nil {
@@ -174,7 +177,7 @@ func imageOf(path string) (*fsm.Image, diffSide, error) {
 		}
 		return from.image, sideOfDiff(path, from.image), nil
 	}
-	img, err := readSnapshotFile(path)
+	img, err := readSnapshotFile(path, newProgress(progress, "read "+path+":"))
 	if err != nil {
 		return nil, diffSide{}, err
 	}

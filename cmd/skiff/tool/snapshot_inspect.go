@@ -69,7 +69,7 @@ kind it has and what they take. The file is read to its end and verified. --topi
 			}
 			v := inspectedOf(args[0], info)
 			if topics || brokers {
-				img, err := readSnapshotFile(args[0])
+				img, err := readSnapshotFile(args[0], newProgress(cmd.ErrOrStderr(), "read"))
 				if err != nil {
 					return err
 				}

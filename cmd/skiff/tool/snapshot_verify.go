@@ -92,9 +92,9 @@ func (c *countingReader) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// readSnapshotFile reads a snapshot and validates all of it.
-func readSnapshotFile(path string) (*fsm.Image, error) {
-	img, _, err := readCounted(path, io.Discard)
+// readSnapshotFile reads a snapshot and validates all of it; passed is told of the bytes.
+func readSnapshotFile(path string, passed io.Writer) (*fsm.Image, error) {
+	img, _, err := readCounted(path, passed)
 	if os.IsNotExist(err) || os.IsPermission(err) {
 		return nil, config.Failed("name a file that skiff snapshot save has written", "%v", err)
 	}
