@@ -2,6 +2,7 @@ package quorum_test
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"math/rand/v2"
 	"sync"
@@ -383,10 +384,12 @@ func TestShutdownUnderLoadTellsTheTruth(t *testing.T) {
 	})
 }
 
+var faultSeeds = flag.Uint("faults.seeds", 1, "how many orders of faults TestOneHistoryUnderManyFaults tries")
+
 // TestOneHistoryUnderManyFaults: callers ask every node, while nodes are cut off, killed, started again, handed over and
 // slowed down in an order that the seed gives; the order of goroutines is not the seed's.
 func TestOneHistoryUnderManyFaults(t *testing.T) {
-	for seed := range uint64(2) {
+	for seed := range uint64(*faultSeeds) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			bubble(t, func(t *testing.T) { manyFaults(t, rand.New(rand.NewPCG(seed, 88))) })
 		})

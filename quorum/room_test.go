@@ -71,9 +71,11 @@ func TestLeaderGoesOnWhenNobodyHasRoom(t *testing.T) {
 		leader := c.Active()
 		c.Await("the ballast", func() bool { return hasBallast(leader) })
 		term := leader.Status().Term
-		for _, f := range free {
-			f.Store(nearly)
+		for _, n := range c.Others(leader) {
+			free[n.ID].Store(nearly)
 		}
+		time.Sleep(3 * time.Second) // they look, and say so when they are asked
+		free[leader.ID].Store(nearly)
 		c.Await("the ballast to go", func() bool { return !hasBallast(leader) })
 		conn := c.Conn("tool", leader.Addr)
 		defer conn.Close()
