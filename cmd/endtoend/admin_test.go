@@ -364,10 +364,16 @@ func saramaAdministers(t *testing.T, a *administration) {
 	}, false); err != nil {
 		t.Error(err)
 	}
-	described, err := admin.DescribeConfigs([]*sarama.ConfigResource{{Type: sarama.TopicResource, Name: "sarama-admin", ConfigNames: []string{"retention.ms"}}}, sarama.DescribeConfigsOptions{})
-	if err != nil || len(described) != 1 || len(described[0].Configs) != 1 || described[0].Configs[0].Value != value {
-		t.Errorf("described %+v, %v", described, err)
-	}
+	a.eventually(t, "any broker knows the config", func() error {
+		described, err := admin.DescribeConfigs([]*sarama.ConfigResource{{Type: sarama.TopicResource, Name: "sarama-admin", ConfigNames: []string{"retention.ms"}}}, sarama.DescribeConfigsOptions{})
+		if err != nil {
+			return err
+		}
+		if len(described) != 1 || len(described[0].Configs) != 1 || described[0].Configs[0].Value != value {
+			return fmt.Errorf("%d resources, the first is %+v", len(described), described[0])
+		}
+		return nil
+	})
 	if err := admin.AlterConfig(sarama.TopicResource, "sarama-admin", map[string]*string{"retention.bytes": &value}, false); err != nil {
 		t.Error(err)
 	}
