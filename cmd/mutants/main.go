@@ -14,9 +14,10 @@ import (
 
 func main() {
 	only := flag.String("suite", "", "run this suite alone")
+	mutant := flag.String("mutant", "", "try only the mutants whose names contain this")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	err := runAll(ctx, *only)
+	err := runAll(ctx, *only, *mutant)
 	stop()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -25,9 +26,9 @@ func main() {
 }
 
 // suites are all there are.
-func suites() []*Suite { return []*Suite{&guard, &realRaft, &node} }
+func suites() []*Suite { return []*Suite{&guard, &realRaft, &node, &simulatedQuick, &simulated} }
 
-func runAll(ctx context.Context, only string) error {
+func runAll(ctx context.Context, only, mutant string) error {
 	root, err := moduleRoot(ctx)
 	if err != nil {
 		return err
@@ -37,7 +38,7 @@ func runAll(ctx context.Context, only string) error {
 	for _, s := range suites() {
 		if only == "" || s.Name == only {
 			found = true
-			failures = append(failures, s.run(ctx, root, os.Stdout))
+			failures = append(failures, s.only(mutant).run(ctx, root, os.Stdout))
 		}
 	}
 	if !found {

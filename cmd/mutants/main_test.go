@@ -12,7 +12,7 @@ var all = flag.Bool("mutants.all", false, "try every suite, not only the quickes
 
 // TestTestsNoticeWhatIsMissing takes the guard's equations out, one at a time. With -mutants.all it takes out the rest.
 func TestTestsNoticeWhatIsMissing(t *testing.T) {
-	tried := []*Suite{&guard}
+	tried := []*Suite{&guard, &simulatedQuick}
 	if *all {
 		tried = suites()
 	}
@@ -76,7 +76,7 @@ func TestASurvivorIsReported(t *testing.T) {
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			b := &binary{path: filepath.Join(t.TempDir(), "test"), dir: t.TempDir()}
+			b := &binary{path: filepath.Join(t.TempDir(), "test"), dir: t.TempDir(), timeout: testTimeout, sound: map[string]bool{}}
 			if err := os.WriteFile(b.path, []byte("#!/bin/sh\n"+c.script+"\n"), 0o700); err != nil {
 				t.Fatal(err)
 			}

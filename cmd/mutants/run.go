@@ -12,13 +12,18 @@ import (
 	"time"
 )
 
-// testTimeout bounds one test: a mutant may well make it wait for ever.
+// testTimeout bounds one test of a suite that says nothing else.
 const testTimeout = 2 * time.Minute
 
 // binary is a suite's test binary.
 type binary struct {
 	path string
 	dir  string // where its tests expect to run
+	args []string
+	// timeout of one test: a mutant may well make it wait for ever.
+	timeout time.Duration
+	// sound holds the tests that passed without a mutant.
+	sound map[string]bool
 }
 
 // run builds the suite and tries each of its mutants, telling out of each. The error names those that nobody noticed.
@@ -52,14 +57,10 @@ func (s *Suite) run(ctx context.Context, root string, out io.Writer) error {
 
 // try runs the mutant's test without it and with it.
 func (b *binary) try(ctx context.Context, m *Mutant) error {
-	passed, said, err := b.test(ctx, m.Test, nil)
-	if err != nil {
+	if err := b.prove(ctx, m.Test); err != nil {
 		return err
 	}
-	if !passed {
-		return fmt.Errorf("%s does not pass without the mutant either:\n%s", m.Test, said)
-	}
-	passed, said, err = b.test(ctx, m.Test, m.Switches)
+	passed, said, err := b.test(ctx, m.Test, m.Switches)
 	if err != nil {
 		return err
 	}
@@ -69,9 +70,26 @@ func (b *binary) try(ctx context.Context, m *Mutant) error {
 	return nil
 }
 
+// prove runs a test without a mutant, once.
+func (b *binary) prove(ctx context.Context, name string) error {
+	if b.sound[name] {
+		return nil
+	}
+	passed, said, err := b.test(ctx, name, nil)
+	if err != nil {
+		return err
+	}
+	if !passed {
+		return fmt.Errorf("%s does not pass without the mutant either:\n%s", name, said)
+	}
+	b.sound[name] = true
+	return nil
+}
+
 // test runs one test with switches set, and tells whether it passed. A run that says neither is an error.
 func (b *binary) test(ctx context.Context, name string, switches []string) (passed bool, said string, err error) {
-	cmd := exec.CommandContext(ctx, b.path, "-test.run", "^"+name+"$", "-test.v", "-test.timeout", testTimeout.String())
+	args := append([]string{"-test.run", "^" + name + "$", "-test.v", "-test.timeout", b.timeout.String()}, b.args...)
+	cmd := exec.CommandContext(ctx, b.path, args...)
 	cmd.Dir = b.dir
 	cmd.Env = append(os.Environ(), switchVariable+"="+strings.Join(switches, ","))
 	out, err := cmd.CombinedOutput()

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 	"path"
 	"path/filepath"
 	"strings"
+	"time"
 )
 
 // switchVariable holds the switches that are set, separated by commas.
@@ -25,6 +27,9 @@ type Suite struct {
 	Edits []Edit
 	// Mutants that the edits make possible.
 	Mutants []Mutant
+	// Args for the tests besides, and Timeout of one of them; 0 means testTimeout.
+	Args    []string
+	Timeout time.Duration
 }
 
 // Edit replaces a piece of source.
@@ -37,6 +42,16 @@ type Edit struct {
 	New string
 }
 
+// unless leaves a condition out while the mutant lives. It stands in frame at %s.
+func unless(file, frame, condition, name string) Edit {
+	return Edit{File: file, Old: fmt.Sprintf(frame, condition), New: fmt.Sprintf(frame, fmt.Sprintf("((%s) && !mutated(%q))", condition, name))}
+}
+
+// either makes a condition true while the mutant lives. It stands in frame at %s.
+func either(file, frame, condition, name string) Edit {
+	return Edit{File: file, Old: fmt.Sprintf(frame, condition), New: fmt.Sprintf(frame, fmt.Sprintf("((%s) || mutated(%q))", condition, name))}
+}
+
 // Mutant is a line of defence that is missing.
 type Mutant struct {
 	// Name says what is missing.
@@ -47,13 +62,28 @@ type Mutant struct {
 	Test string
 }
 
+// only is the suite with the mutants whose names contain a text.
+func (s *Suite) only(text string) *Suite {
+	some := *s
+	some.Mutants = nil
+	for _, m := range s.Mutants {
+		if strings.Contains(m.Name, text) {
+			some.Mutants = append(some.Mutants, m)
+		}
+	}
+	return &some
+}
+
 // build makes the suite's test binary in dir. root is the module's root.
 func (s *Suite) build(ctx context.Context, root, dir string) (*binary, error) {
 	overlay, err := s.overlay(root, dir)
 	if err != nil {
 		return nil, err
 	}
-	b := &binary{path: filepath.Join(dir, s.Name+".test"), dir: filepath.Join(root, filepath.FromSlash(s.Package))}
+	b := &binary{
+		path: filepath.Join(dir, s.Name+".test"), dir: filepath.Join(root, filepath.FromSlash(s.Package)),
+		args: s.Args, timeout: cmp.Or(s.Timeout, testTimeout), sound: map[string]bool{},
+	}
 	cmd := exec.CommandContext(ctx, "go", "test", "-c", "-ldflags=-s -w", "-overlay", overlay, "-o", b.path, s.Package)
 	cmd.Dir = root
 	if out, err := cmd.CombinedOutput(); err != nil {

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/anishathalye/porcupine"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/skiffmq/skiff/fsm"
 	controllerv1 "github.com/skiffmq/skiff/proto/controller/v1"
@@ -212,9 +213,11 @@ func (c *adminClient) operation(name string, v verb) (*active.Op, fsm.UUID) {
 	switch v {
 	case create:
 		rf := int32(1 + s.rnd.IntN(min(3, len(s.brokers))))
-		return active.NewOp(controller.CreateTopics, &controllerv1.CreateTopicsRequest{Topics: []*controllerv1.CreatableTopic{{
-			Name: name, NumPartitions: int32(1 + s.rnd.IntN(2)), ReplicationFactor: rf,
-		}}}, cause, id), id
+		topic := &controllerv1.CreatableTopic{Name: name, NumPartitions: int32(1 + s.rnd.IntN(2)), ReplicationFactor: rf}
+		if s.rnd.IntN(3) == 0 { // nobody writes to these topics
+			topic.Configs = []*controllerv1.TopicConfig{{Key: "unclean.leader.election.enable", Value: proto.String("true")}}
+		}
+		return active.NewOp(controller.CreateTopics, &controllerv1.CreateTopicsRequest{Topics: []*controllerv1.CreatableTopic{topic}}, cause, id), id
 	case remove:
 		return active.NewOp(controller.DeleteTopics, &controllerv1.DeleteTopicsRequest{Topics: []*controllerv1.DeletableTopic{{Name: name}}}, cause, id), id
 	case describe:

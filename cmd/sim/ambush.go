@@ -19,7 +19,7 @@ type moment func(rnd *rand.Rand, lasts time.Duration) bool
 
 // ambush waits for a moment.
 func (s *Sim) ambush(rnd *rand.Rand, lasts time.Duration) {
-	moments := []moment{s.whileCatchingUp, s.whileJoining, s.whileReplicating, s.whileDeciding}
+	moments := []moment{s.whileCatchingUp, s.whileJoining, s.whileReplicating, s.whileDeciding, s.whileAsking}
 	strike := moments[rnd.IntN(len(moments))]
 	until := s.agenda.now + int64(ambushTime)
 	var look func()
@@ -112,13 +112,36 @@ func (s *Sim) whileDeciding(rnd *rand.Rand, lasts time.Duration) bool {
 	}
 	switch rnd.IntN(3) {
 	case 0:
-		s.freeze(&n.proc, lasts+time.Second)
-		s.later(lasts+time.Second, func() { n.thawedAt = s.agenda.now })
+		s.freezeNode(n, lasts+time.Second)
 	case 1:
 		s.isolate(&n.proc, lasts)
 	default:
 		s.tracef("fault: leadership moves while an entry is in flight")
 		s.raft.elect(nil)
+	}
+	return true
+}
+
+// whileAsking has a leader's next wish stand at the controller for so long that the leader gives it up, has it granted in
+// another request, and loses the follower again before the first one is looked at.
+func (s *Sim) whileAsking(rnd *rand.Rand, _ time.Duration) bool {
+	h, t := s.anyLeader(func(_ *hosted, t *truth, _ replica.SoloState) bool {
+		return slices.ContainsFunc(t.replicas, func(id int32) bool { return !slices.Contains(t.isr, id) && s.brokerByID(id).up })
+	})
+	if h == nil {
+		return false
+	}
+	b := h.b
+	b.slowAsk = func() time.Duration {
+		b.slowAsk = nil
+		s.tracef("fault: a wish of %s stands at the controller", b.name)
+		for _, id := range t.replicas {
+			if other := s.brokerByID(id); other != b && !slices.Contains(t.isr, id) {
+				s.later(askTimeout+time.Second, func() { s.net.cutWay(&b.proc, &other.proc, 1) })
+				s.later(askTimeout+12*time.Second, func() { s.net.cutWay(&b.proc, &other.proc, -1) })
+			}
+		}
+		return askTimeout + time.Duration(7000+rnd.IntN(3000))*time.Millisecond
 	}
 	return true
 }

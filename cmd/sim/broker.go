@@ -34,6 +34,8 @@ type broker struct {
 	applying    bool
 	stream      *stream
 	heardAt     int64
+	// slowAsk, if set, makes the next wish wait at the controller.
+	slowAsk func() time.Duration
 	// shade is the image as the deltas tell it.
 	shade *shade
 	// claimEpoch is the controller epoch of the last claim that was heard.
@@ -241,6 +243,9 @@ func (b *broker) heartbeat() {
 	applied := int64(-1)
 	if b.img != nil {
 		applied = b.img.AppliedOffset()
+	}
+	if s.rnd.IntN(8) == 0 && !says.WantShutDown {
+		says.WantFence = false // brokers of another make ask early; the controller knows whether they have caught up
 	}
 	req := &controllerv1.SessionRequest{
 		BrokerId: b.id, BrokerEpoch: b.life.Epoch, MetadataOffset: applied,

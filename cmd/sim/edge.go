@@ -39,7 +39,12 @@ func ask[Req, Resp any](b *broker, decide func(*fsm.Image, *controller.Env, Req)
 				done(resp, nil)
 			})
 		}
-		b.s.net.stall(&n.proc, 30, func() { n.submit(op, askTimeout, answered) })
+		submit := func() { n.submit(op, askTimeout, answered) }
+		if kind == "AlterPartitions" && b.slowAsk != nil {
+			b.s.agenda.after(b.slowAsk(), &n.proc, submit)
+			return
+		}
+		b.s.net.stall(&n.proc, 30, submit)
 	}, func() {
 		if b.ctrl == n {
 			b.ctrl = nil

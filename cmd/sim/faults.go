@@ -61,8 +61,7 @@ func (s *Sim) strikeQuorum(rnd *rand.Rand, n *node, lasts time.Duration) {
 			s.later(lasts, n.revive)
 		}
 	case 2, 3:
-		s.freeze(&n.proc, lasts)
-		s.later(lasts, func() { n.thawedAt = s.agenda.now })
+		s.freezeNode(n, lasts)
 	case 4, 5:
 		s.isolate(&n.proc, lasts)
 	case 6:
@@ -121,9 +120,20 @@ func (s *Sim) strikeBrokers(rnd *rand.Rand, b, other *broker, lasts time.Duratio
 			s.deleteTopic(fmt.Sprintf("data%d", 1+rnd.IntN(s.opt.DataTopics)))
 		}
 	default:
+		s.strikeTwo(rnd, b, other, lasts)
+	}
+}
+
+// strikeTwo lets two brokers die, or their sessions end, at one time.
+func (s *Sim) strikeTwo(rnd *rand.Rand, b, other *broker, lasts time.Duration) {
+	if rnd.IntN(2) == 0 {
 		s.tracef("fault: two brokers are killed")
 		s.fell(b, false, lasts)
 		s.fell(other, false, lasts/2)
+		return
+	}
+	for _, each := range []*broker{b, other} {
+		s.freeze(&each.proc, lasts+s.opt.Session)
 	}
 }
 
@@ -171,6 +181,11 @@ func (s *Sim) freeze(p *proc, lasts time.Duration) {
 			s.agenda.thaw(p)
 		}
 	})
+}
+
+func (s *Sim) freezeNode(n *node, lasts time.Duration) {
+	s.later(lasts, func() { n.thawedAt = s.agenda.now })
+	s.freeze(&n.proc, lasts)
 }
 
 func (s *Sim) isolate(p *proc, lasts time.Duration) {

@@ -251,6 +251,11 @@ func (n *node) hearOfCommit() {
 func (n *node) applyCommitted() {
 	n.applying = false
 	r := n.s.raft
+	if r.unruly && n.s.agenda.now == n.thawedAt && r.leader != n { // the requests at its port are nearer than the next leader's entries
+		n.applying = true
+		n.s.agenda.after(n.s.between(time.Millisecond, 100*time.Millisecond), &n.proc, n.applyCommitted)
+		return
+	}
 	if r.leader == nil || !n.s.net.reaches(&n.proc, &r.leader.proc) || !r.majorityAround(n) {
 		n.applying = true
 		n.s.agenda.after(50*time.Millisecond, &n.proc, n.applyCommitted)

@@ -54,32 +54,27 @@ func fencedBy(b *metadatav1.Batch) (ids []int32) {
 
 // moved checks why brokers came into service or went out of it, and counts.
 func (c *checker) moved(b *metadatav1.Batch) {
-	code := b.GetReason().GetCode()
-	for _, id := range fencedBy(b) {
-		c.s.stats.fencings[code]++
-		broker, reg := c.registered(id)
-		if code == "probe_refused" && broker.up && broker.incarnation == reg.IncarnationID {
-			c.s.fail(7, "%s is fenced because its port refuses, and it lives", broker.name)
-		}
-	}
 	for _, r := range b.GetRecords() {
 		ch := r.GetBrokerRegistrationChange()
-		if ch == nil || ch.Fenced == nil || ch.GetFenced() {
+		if ch == nil || ch.Fenced == nil {
 			continue
 		}
-		broker, reg := c.registered(ch.GetBrokerId())
-		if broker.up && broker.incarnation == reg.IncarnationID && (broker.img == nil || broker.img.AppliedOffset() < reg.Epoch) {
-			c.s.fail(7, "%s is unfenced before it has applied its registration at metadata offset %d", broker.name, reg.Epoch)
+		broker, epoch := c.s.brokerByID(ch.GetBrokerId()), ch.GetBrokerEpoch()
+		if ch.GetFenced() {
+			c.s.stats.fencings[b.GetReason().GetCode()]++
+		}
+		// One that registered again in the same entry is another process by now.
+		reg, ok := c.head.Broker(broker.id)
+		if !ok || reg.Epoch != epoch || !broker.up || broker.incarnation != reg.IncarnationID {
+			continue
+		}
+		switch {
+		case ch.GetFenced() && b.GetReason().GetCode() == "probe_refused":
+			c.s.fail(7, "%s is fenced because its port refuses, and it lives", broker.name)
+		case !ch.GetFenced() && (broker.img == nil || broker.img.AppliedOffset() < epoch):
+			c.s.fail(7, "%s is unfenced before it has applied its registration at metadata offset %d", broker.name, epoch)
 		}
 	}
-}
-
-func (c *checker) registered(id int32) (*broker, fsm.Broker) {
-	reg, ok := c.head.Broker(id)
-	if !ok {
-		return c.s.brokerByID(id), fsm.Broker{}
-	}
-	return c.s.brokerByID(id), *reg
 }
 
 // saidGoodbye checks that a broker whose goodbye came to the active controller is out of service soon, if the claim goes
