@@ -66,6 +66,13 @@ type planner struct {
 	led    map[int32]int
 	out    map[int32]bool
 	parts  []*plannedPartition
+	// cursor is where the search for a replica to take off a broker goes on, so that a plan does not look at the same
+	// partitions again and again.
+	cursor map[int32]int
+	// blocked are the ways on which no replica could be moved when that was tried last.
+	blocked map[pair]bool
+	// firsts are the partitions that a broker is preferred for, and some that it was.
+	firsts map[int32][]*plannedPartition
 }
 
 type plannedPartition struct {
@@ -75,7 +82,7 @@ type plannedPartition struct {
 }
 
 func newPlanner(img *fsm.Image, o PlanOptions) (*planner, error) {
-	p := &planner{rack: map[int32]string{}, load: map[int32]int{}, led: map[int32]int{}, out: map[int32]bool{}}
+	p := &planner{rack: map[int32]string{}, load: map[int32]int{}, led: map[int32]int{}, out: map[int32]bool{}, cursor: map[int32]int{}, blocked: map[pair]bool{}, firsts: map[int32][]*plannedPartition{}}
 	for _, id := range o.Exclude {
 		p.out[id] = true
 	}
@@ -182,11 +189,18 @@ func (p *planner) spreadRacks(part *plannedPartition) {
 // the racks forbid it.
 func (p *planner) levelReplicas() {
 	for range len(p.parts)*len(p.usable) + 1 { // each move levels, so that this many are never needed (I20)
+		if p.levelOnce() {
+			continue
+		}
+		clear(p.blocked) // other moves may have made room
 		if !p.levelOnce() {
 			return
 		}
 	}
 }
+
+// pair is two brokers, from the one to the other.
+type pair struct{ from, to int32 }
 
 // levelOnce makes the first move that levels, the fullest broker before others.
 func (p *planner) levelOnce() bool {
@@ -198,9 +212,14 @@ func (p *planner) levelOnce() bool {
 			if p.load[byLoad[i]]-p.load[to] < 2 {
 				break
 			}
+			way := pair{byLoad[i], to}
+			if p.blocked[way] {
+				continue
+			}
 			if p.shift(byLoad[i], to) {
 				return true
 			}
+			p.blocked[way] = true
 		}
 	}
 	return false
@@ -208,21 +227,27 @@ func (p *planner) levelOnce() bool {
 
 // shift moves one replica between two brokers, a follower before a preferred leader, if no rack gets fuller by it.
 func (p *planner) shift(from, to int32) bool {
-	var found *plannedPartition
-	place := 0
-	for _, part := range p.parts {
+	var led *plannedPartition
+	for k := range p.parts {
+		i := (p.cursor[from] + k) % len(p.parts)
+		part := p.parts[i]
 		at := slices.Index(part.to, from)
 		if at < 0 || slices.Contains(part.to, to) || p.sharing(part, at, to) > p.sharing(part, at, from) {
 			continue
 		}
-		if found == nil || at > place {
-			found, place = part, at
+		if at > 0 {
+			p.cursor[from] = i
+			p.replace(part, at, to)
+			return true
+		}
+		if led == nil {
+			led = part
 		}
 	}
-	if found == nil {
+	if led == nil {
 		return false
 	}
-	p.replace(found, place, to)
+	p.replace(led, 0, to)
 	return true
 }
 
@@ -230,6 +255,9 @@ func (p *planner) shift(from, to int32) bool {
 // as its replicas allow. A preference is passed on from broker to broker, so that also those are levelled that share no
 // partition.
 func (p *planner) levelLeaders() {
+	for _, part := range p.parts {
+		p.firsts[part.to[0]] = append(p.firsts[part.to[0]], part)
+	}
 	for range len(p.parts)*len(p.usable) + 1 { // each change levels (I20)
 		if !p.passPreference() {
 			return
@@ -249,12 +277,16 @@ func (p *planner) passPreference() bool {
 	byLed := slices.SortedFunc(slices.Values(p.usable), func(a, b int32) int {
 		return cmp.Or(cmp.Compare(p.led[b], p.led[a]), cmp.Compare(a, b))
 	})
+	least := p.led[byLed[len(byLed)-1]]
 	for _, source := range byLed {
+		if p.led[source]-least < 2 {
+			return false
+		}
 		reached := map[int32]handover{source: {}}
 		for queue := []int32{source}; len(queue) > 0; queue = queue[1:] {
-			for _, part := range p.parts {
+			for _, part := range p.firsts[queue[0]] {
 				if part.to[0] != queue[0] {
-					continue
+					continue // it was passed on
 				}
 				for _, id := range part.to[1:] {
 					if _, seen := reached[id]; seen {
@@ -281,5 +313,6 @@ func (p *planner) pass(source, target int32, reached map[int32]handover) {
 		to := reached[id].part.to
 		at := slices.Index(to, id)
 		to[0], to[at] = to[at], to[0]
+		p.firsts[id] = append(p.firsts[id], reached[id].part)
 	}
 }
