@@ -5,10 +5,18 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"runtime/debug"
 
 	"github.com/skiffmq/skiff/cmd/config"
 	"github.com/skiffmq/skiff/fsm"
 	"github.com/skiffmq/skiff/quorum/bootstrap"
+)
+
+// A restore holds two images at once, that of the file and the one that it becomes. Of a large one what the collector may
+// leave lying counts for more than the time that it takes.
+const (
+	largeSnapshotBytes = 32 << 20
+	largeSnapshotGC    = 20 // percent
 )
 
 // load reads the snapshot and validates all of it: format, checksums, order, counts, digest, every invariant. One that
@@ -19,6 +27,9 @@ func (r *restoring) load(path string) (*fsm.Image, error) {
 		return nil, config.Failed("name a file that skiff snapshot save has written; nothing was touched", "%v", err)
 	}
 	defer f.Close()
+	if info, err := f.Stat(); err == nil && info.Size() > largeSnapshotBytes {
+		debug.SetGCPercent(largeSnapshotGC)
+	}
 	img, err := fsm.ReadSnapshotUnchecked(io.TeeReader(bufio.NewReaderSize(f, 1<<20), newProgress(r.stderr, "validated")))
 	if err != nil {
 		return nil, badSnapshot(path, err)
