@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/skiffmq/skiff/cmd/admin"
 	"github.com/skiffmq/skiff/cmd/child"
 	"github.com/skiffmq/skiff/cmd/config"
 )
@@ -253,17 +254,39 @@ func (c *cluster) down() error {
 	return nil
 }
 
-// awaitReady waits until every node says that it is ready.
+// awaitReady waits until every node says that it is ready, and every broker knows of every other.
 func (c *cluster) awaitReady(ctx context.Context) error {
+	newest := int64(0)
+	judge := func(_ *node, s *admin.Status) string {
+		newest = max(newest, s.MetadataOffset)
+		if !s.Ready {
+			return s.NotReadyReason
+		}
+		return ""
+	}
+	if err := c.await(ctx, c.nodes, judge); err != nil {
+		return err
+	}
+	// A broker that is ready has learned so itself, and the others perhaps not yet: a client that asks one of them at once
+	// would miss it.
+	return c.await(ctx, c.ofRole(Broker), func(n *node, s *admin.Status) string {
+		if s.MetadataOffset < newest {
+			return fmt.Sprintf("%s has applied metadata offset %d of %d", n.spec.Name, s.MetadataOffset, newest)
+		}
+		return ""
+	})
+}
+
+// await waits until no node has a reason not to be ready.
+func (c *cluster) await(ctx context.Context, waiting []*node, judge func(*node, *admin.Status) string) error {
 	ticker := time.NewTicker(probeInterval)
 	defer ticker.Stop()
-	waiting := c.nodes
 	reason := ""
 	for {
 		if err := c.down(); err != nil {
 			return err
 		}
-		if waiting, reason = unready(ctx, waiting, reason); len(waiting) == 0 {
+		if waiting, reason = unready(ctx, waiting, reason, judge); len(waiting) == 0 {
 			return nil
 		}
 		select {
@@ -275,7 +298,7 @@ func (c *cluster) awaitReady(ctx context.Context) error {
 }
 
 // unready keeps the nodes that are not ready yet, with the reason of the first; before is the reason known so far.
-func unready(ctx context.Context, nodes []*node, before string) (waiting []*node, reason string) {
+func unready(ctx context.Context, nodes []*node, before string, judge func(*node, *admin.Status) string) (waiting []*node, reason string) {
 	for i, n := range nodes {
 		status, err := fetchStatus(ctx, n.spec)
 		why := ""
@@ -286,10 +309,10 @@ func unready(ctx context.Context, nodes []*node, before string) (waiting []*node
 			why = err.Error()
 		case status.PID != n.view.Load().PID:
 			why = fmt.Sprintf("%s is answered by pid %d", n.spec.Admin(), status.PID)
-		case !status.Ready:
-			why = status.NotReadyReason
 		default:
-			continue
+			if why = judge(n, status); why == "" {
+				continue
+			}
 		}
 		if waiting == nil {
 			reason = why
