@@ -66,6 +66,7 @@ type Log struct {
 	image   *fsm.Image // after the last entry that was appended; nil before the first Begin
 	file    *os.File   // of the last segment, nil before the first Begin
 	pending block      // appended and not yet written
+	written bool       // to file and not yet synced
 
 	// mu guards the following. It is never held across I/O.
 	mu sync.Mutex
@@ -224,6 +225,7 @@ func (l *Log) Flush() error {
 	if _, err := l.file.Write(frame); err != nil {
 		return fmt.Errorf("write the history: %w", err)
 	}
+	l.written = true
 	l.mu.Lock()
 	last := &l.segments[len(l.segments)-1]
 	last.Next, last.LastMs, last.Bytes = l.pending.next, l.pending.timeMs, last.Bytes+int64(len(frame))
@@ -238,12 +240,13 @@ func (l *Log) Flush() error {
 
 // Sync makes everything that was appended survive a power cut.
 func (l *Log) Sync() error {
-	if err := l.Flush(); err != nil || l.file == nil {
+	if err := l.Flush(); err != nil || !l.written {
 		return err
 	}
 	if err := l.file.Sync(); err != nil {
 		return fmt.Errorf("sync the history: %w", err)
 	}
+	l.written = false
 	return nil
 }
 
@@ -278,7 +281,7 @@ func (l *Log) Abandon() {
 	if l.file != nil {
 		l.file.Close()
 	}
-	l.file, l.image, l.pending = nil, nil, block{}
+	l.file, l.image, l.pending, l.written = nil, nil, block{}, false
 }
 
 // Close writes and syncs what is pending.
