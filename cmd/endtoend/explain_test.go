@@ -58,6 +58,7 @@ func TestExplainSaysWhyAndAsOfShowsBothStates(t *testing.T) {
 	c := proctest.Start(t, proctest.Options{Set: []string{"leader.imbalance.check.interval.seconds=3600"}})
 	createTopic(t, c, "three", 3, 3)
 	createTopic(t, c, "single", 3, 1)
+	awaitVisible(t, c, "single")
 	awaitFullISR(t, c, "three")
 	before := offsetOf(t, c)
 	led := leaderOnBroker(t, c, "three", 2)
