@@ -105,7 +105,7 @@ func (a *historyAnswer) visit(before, after *fsm.Image, e *controllerv1.EntryApp
 		a.add(&quorumv1.HistoryResponse{Kind: &quorumv1.HistoryResponse_Gap{Gap: &quorumv1.HistoryGap{From: a.next, Next: before.NextOffset()}}})
 	}
 	a.next = after.NextOffset()
-	events, err := history.Events(before, after, e, a.filter)
+	events, err := history.Events(before, e, a.filter)
 	if err != nil {
 		return err
 	}

@@ -23,8 +23,9 @@ type Filter struct {
 // all reports whether everything is asked for.
 func (f Filter) all() bool { return f.Topic == "" && !f.HasBroker }
 
-// Events are the changes of an entry that a filter asks for, a batch an event. Batches without one are left out.
-func Events(before, after *fsm.Image, e *controllerv1.EntryApplied, f Filter) ([]*quorumv1.HistoryEvent, error) {
+// Events are the changes of an entry on the image before it that a filter asks for, a batch an event. Batches without one
+// are left out. The cost follows the batches: a comparison of whole images would cost what exists, at every entry.
+func Events(before *fsm.Image, e *controllerv1.EntryApplied, f Filter) ([]*quorumv1.HistoryEvent, error) {
 	envelope, err := fsm.DecodeEnvelope(e.GetEnvelope())
 	if err != nil {
 		return nil, err
@@ -32,13 +33,11 @@ func Events(before, after *fsm.Image, e *controllerv1.EntryApplied, f Filter) ([
 	var events []*quorumv1.HistoryEvent
 	img, batches := before, envelope.GetBatches()
 	for i, b := range batches {
-		next := after // after the last batch, and with the claim that a fold of batches alone does not open
-		if i < len(batches)-1 {
-			if next, _, err = fsm.FoldBatches(img, batches[i:i+1], e.GetControllerEpoch()); err != nil {
-				return nil, fmt.Errorf("batch %d of the entry at metadata offset %d: %w", i, e.GetFirstMetadataOffset(), err)
-			}
+		next, delta, err := foldBatch(img, envelope, i, e)
+		if err != nil {
+			return nil, fmt.Errorf("batch %d of the entry at metadata offset %d: %w", i, e.GetFirstMetadataOffset(), err)
 		}
-		if event := eventOf(img, next, b, f); event != nil {
+		if event := eventOf(img, next, delta, b, f); event != nil {
 			event.ControllerEpoch = e.GetControllerEpoch()
 			events = append(events, event)
 		}
@@ -47,11 +46,20 @@ func Events(before, after *fsm.Image, e *controllerv1.EntryApplied, f Filter) ([
 	return events, nil
 }
 
+// foldBatch folds one batch of an entry. One that stands alone is folded as the entry: a claim folds no other way.
+func foldBatch(img *fsm.Image, envelope *metadatav1.Envelope, i int, e *controllerv1.EntryApplied) (*fsm.Image, *fsm.Delta, error) {
+	if len(envelope.GetBatches()) > 1 {
+		return fsm.FoldBatches(img, envelope.GetBatches()[i:i+1], e.GetControllerEpoch())
+	}
+	r, err := followEnvelope(img, envelope, e)
+	return r.Image, r.Delta, err
+}
+
 // eventOf is what a batch changed, nil if it is nothing that is asked for.
-func eventOf(before, after *fsm.Image, b *metadatav1.Batch, f Filter) *quorumv1.HistoryEvent {
+func eventOf(before, after *fsm.Image, d *fsm.Delta, b *metadatav1.Batch, f Filter) *quorumv1.HistoryEvent {
 	event := &quorumv1.HistoryEvent{
 		MetadataOffset: before.NextOffset(), NextMetadataOffset: after.NextOffset(), TimeMs: b.GetTimeMs(),
-		Cause: b.GetCause(), Reason: b.GetReason(), Changes: changesOf(fsm.Diff(before, after), before, after, f),
+		Cause: b.GetCause(), Reason: b.GetReason(), Changes: changesOf(d, before, after, f),
 	}
 	if len(event.GetChanges()) == 0 {
 		return nil

@@ -124,14 +124,14 @@ func TestEventsTellWhatChangedAndWhy(t *testing.T) {
 	w := newWriter(t, 1)
 	before := w.img
 	claim := w.claim(101, 7)
-	events, err := Events(before, w.img, claim, Filter{})
+	events, err := Events(before, claim, Filter{})
 	must(t, err)
 	if len(events) != 1 || events[0].GetChanges()[0].GetText() != "quorum node 101 is the active controller, controller epoch 7" {
 		t.Fatalf("%v", events)
 	}
 	before = w.img
 	e := w.entry(records(config("a", "1"), config("b", "2")), records(config("a", "3")))
-	if events, err = Events(before, w.img, e, Filter{}); err != nil || len(events) != 2 {
+	if events, err = Events(before, e, Filter{}); err != nil || len(events) != 2 {
 		t.Fatalf("%v, %v", events, err)
 	}
 	first, second := events[0], events[1]
@@ -141,7 +141,7 @@ func TestEventsTellWhatChangedAndWhy(t *testing.T) {
 	if got, want := second.GetChanges()[0].GetText(), "config of "+fsm.BrokerResource("").String()+": a=1 b=2 -> a=3 b=2"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
-	if events, err = Events(before, w.img, e, Filter{Topic: "other"}); err != nil || len(events) != 0 {
+	if events, err = Events(before, e, Filter{Topic: "other"}); err != nil || len(events) != 0 {
 		t.Errorf("%v, %v", events, err)
 	}
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/skiffmq/skiff/fsm"
 	controllerv1 "github.com/skiffmq/skiff/proto/controller/v1"
+	metadatav1 "github.com/skiffmq/skiff/proto/metadata/v1"
 )
 
 // scanned is what a look through a whole segment found.
@@ -78,15 +79,20 @@ func follow(img *fsm.Image, e *controllerv1.EntryApplied) (*fsm.Image, error) {
 	if err != nil {
 		return nil, fmt.Errorf("entry at metadata offset %d: %w", e.GetFirstMetadataOffset(), err)
 	}
+	r, err := followEnvelope(img, envelope, e)
+	return r.Image, err
+}
+
+func followEnvelope(img *fsm.Image, envelope *metadatav1.Envelope, e *controllerv1.EntryApplied) (fsm.Result, error) {
 	r := fsm.Follow(img, fsm.Entry{Envelope: envelope, ControllerEpoch: e.GetControllerEpoch(), FirstOffset: e.GetFirstMetadataOffset()})
 	switch r.Outcome {
 	case fsm.Applied:
-		return r.Image, nil
+		return r, nil
 	case fsm.Dropped:
-		return nil, fmt.Errorf("entry at metadata offset %d does not follow: %w", e.GetFirstMetadataOffset(), r.Mismatch)
+		return fsm.Result{}, fmt.Errorf("entry at metadata offset %d does not follow: %w", e.GetFirstMetadataOffset(), r.Mismatch)
 	case fsm.Broken:
 	}
-	return nil, fmt.Errorf("entry at metadata offset %d does not fold: %w", e.GetFirstMetadataOffset(), r.Err)
+	return fsm.Result{}, fmt.Errorf("entry at metadata offset %d does not fold: %w", e.GetFirstMetadataOffset(), r.Err)
 }
 
 // segmentFiles lists the segments of a directory by metadata offset, and the leftovers of a crash.
